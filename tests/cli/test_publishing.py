@@ -121,7 +121,7 @@ def test_provenance_names_what_was_built_from_what_and_by_whom(monkeypatch: pyte
     said = functools.partial(provenance, variant, built, {"org.opencontainers.image.revision": "abc"})
     monkeypatch.delenv("GITHUB_WORKFLOW_REF", raising=False)
     definition = json.loads(said())["buildDefinition"]
-    assert definition["externalParameters"] == {"variant": VARIANT, "profile": "standard", "contentHash": "c" * 64}
+    assert definition["externalParameters"] == {"variant": VARIANT, "profile": "standard", "content_hash": "c" * 64}
     digests = [one["digest"] for one in definition["resolvedDependencies"]]
     assert {"gitCommit": "abc"} in digests
     assert all({"sha256": one.sha256} in digests for one in variant.downloads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -49,10 +50,9 @@ def load_published(root: Path, variants: Mapping[str, Variant], file: str = FILE
     for name, one in found.items():
         if name not in variants:
             raise CatalogError(file=file, key=name, found="there is no such variant", todo=nearest(name, variants))
-        if one.tag not in {tag_of(variants[name], profile) for profile in variants[name].profiles}:
-            known = ", ".join(tag_of(variants[name], profile) for profile in variants[name].profiles)
-            found_tag = f"'{one.tag}' is no tag of this variant"
-            raise CatalogError(file=file, key=f"{name}.tag", found=found_tag, todo=f"Write one of its own: {known}.")
+        tags = [tag_of(variants[name], profile) for profile in variants[name].profiles]
+        if one.tag not in tags:
+            raise CatalogError(file=file, key=f"{name}.tag", found=f"found '{one.tag}'", todo=nearest(one.tag, tags))
     return found
 
 
@@ -80,8 +80,6 @@ def written(published: Mapping[str, Published]) -> str:
 
 
 def _table(one: Published) -> str:
-    platforms = ", ".join(f'"{platform}"' for platform in one.platforms)
-    texts = {key: f'"{getattr(one, key)}"' for key in ("registry", "tag", "digest", "version", "date")}
-    values = {**texts, "platforms": f"[{platforms}]", "signed": str(one.signed).lower()}
-    keys = [key for key in Published.model_fields if key != "name"]
-    return "".join([f'["{one.name}"]\n', *(f"{key} = {values[key]}\n" for key in keys)])
+    """Return the table of an image, whose values are written in TOML as in JSON."""
+    values = one.model_dump(exclude={"name"})
+    return "".join([f'["{one.name}"]\n', *(f"{key} = {json.dumps(value)}\n" for key, value in values.items())])

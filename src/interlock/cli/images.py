@@ -316,8 +316,9 @@ def push_command(
 
         def move(one: Built) -> Row:
             if record is not None:
-                return registries.push_untagged(containers.client, one, team, transfers), "pushed", ""
-            pushed = registries.push(containers.client, one, team, transfers, force=force)
+                pushed = registries.push_untagged(containers.client, one, team, transfers)
+            else:
+                pushed = registries.push(containers.client, one, team, transfers, force=force)
             return pushed.built, pushed.state, pushed.note
 
         rows, failed = _move_each(ready, move, transfers)
@@ -346,24 +347,26 @@ def pull_command(
         registries.require_cosign()
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
-    wanted = _wanted(known, names, profile, team, verify, named=bool(variants))
+    if team is None:
+        names = _published_names(known, names, profile, named=bool(variants))
+    places = {name: team or parse_registry(known.published[name].registry, published.FILE, verify) for name in names}
     containers = connect()
     write_generated(paths, known)
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "pull", len(names))
-        plans: list[tuple[ImagePlan, Registry]] = []
-        for (place, one), mine in wanted.items():
-            options = build_options(paths, one == "release", registry=place, pulls_only=True)
-            found = _plans(containers, known, mine, options, transfers, named=bool(variants))
-            plans += [(plan, place) for plan in found]
-        places = {plan.variant.name: place for plan, place in plans}
+        plans: list[ImagePlan] = []
+        for one, mine in by_profile(known, names, profile):
+            for place in dict.fromkeys(places[name] for name in mine):
+                options = build_options(paths, one == "release", registry=place, pulls_only=True)
+                there = [name for name in mine if places[name] == place]
+                plans += _plans(containers, known, there, options, transfers, named=bool(variants))
 
         def move(plan: ImagePlan) -> Row | None:
             digest = "" if team else known.published[plan.variant.name].digest
             return _pull(containers, plan, places[plan.variant.name], transfers, named=bool(variants), digest=digest)
 
-        rows, failed = _move_each([plan for plan, _ in plans], move, transfers)
-    where = ", ".join(dict.fromkeys(place.name for place, _ in wanted))
+        rows, failed = _move_each(plans, move, transfers)
+    where = ", ".join(dict.fromkeys(place.name for place in places.values()))
     _tell_skipped(where, len(plans) - len(rows) - len(failed), len(names))
     if not rows and not failed:
         raise TagError(
@@ -374,25 +377,16 @@ def pull_command(
     _show_moved(rows, failed)
 
 
-def _wanted(
-    known: Catalog, names: list[str], profile: str | None, team: Registry | None, key: str | None, *, named: bool
-) -> dict[tuple[Registry, str], list[str]]:
-    """Return the variants to pull by registry and profile.
-
-    Without a team's registry what is published; TagError if a named variant is not, or nothing is.
-    """
-    found: dict[tuple[Registry, str], list[str]] = {}
-    for one, mine in by_profile(known, names, profile):
-        for name in mine:
-            there = published_image(known.published, known.variants[name], one)
-            if team is not None or there is not None:
-                place = team or parse_registry(there.registry if there else "", published.FILE, key)
-                found.setdefault((place, one), []).append(name)
-            elif named:
-                raise _unpublished(name, "is not published")
-    if not found:
+def _published_names(known: Catalog, names: list[str], profile: str | None, *, named: bool) -> list[str]:
+    """Return the variants that are published; TagError if a named one is not, or none is."""
+    wanted = [(known.variants[name], one) for one, mine in by_profile(known, names, profile) for name in mine]
+    there = [variant.name for variant, one in wanted if published_image(known.published, variant, one)]
+    for name in names if named else ():
+        if name not in there:
+            raise _unpublished(name, "is not published")
+    if not there:
         raise _unpublished("", "nothing is published yet")
-    return found
+    return there
 
 
 def _unpublished(name: str, found: str) -> TagError:

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.published import FILE, Published, load_published, tag_of, tags_of, written
-from interlock.catalog.types import first_twice
 from interlock.cli.options import console, open_project
 from interlock.engine import publishing
 from interlock.engine.names import Registry
@@ -105,15 +104,15 @@ def _parts(folders: Sequence[Path], known: Catalog) -> dict[str, list[Part]]:
 
 def _require_one(name: str, parts: Sequence[Part]) -> None:
     """Raise CatalogError for two platforms with different releases or names, or one platform twice."""
-    (_, first), (folder, last) = parts[0], parts[-1]
-    file = str(folder / Path(FILE).name)
-    for key in ("registry", "tag", "version"):
-        if len({getattr(one, key) for _, one in parts}) > 1:
-            found = f"'{getattr(last, key)}', and in {parts[0][0]} '{getattr(first, key)}'"
-            raise CatalogError(file=file, key=f"{name}.{key}", found=found, todo="Push both from the same files.")
-    if twice := first_twice(platform for _, one in parts for platform in one.platforms):
-        found = f"{twice} is in two of the folders"
-        raise CatalogError(file=file, key=f"{name}.platforms", found=found, todo="Leave one folder out.")
+    (first, one), *others = parts
+    seen = set(one.platforms)
+    for folder, other in others:
+        wrong = [key for key in ("registry", "tag", "version") if getattr(one, key) != getattr(other, key)]
+        wrong += ["platforms"] if seen & set(other.platforms) else []
+        seen.update(other.platforms)
+        for key in wrong:
+            file, found = str(folder / Path(FILE).name), f"{getattr(other, key)}, and in {first} {getattr(one, key)}"
+            raise CatalogError(file=file, key=f"{name}.{key}", found=found, todo="Push each platform from these files.")
 
 
 def _publish(

@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from interlock.catalog.published import Published
 from interlock.catalog.variants import Variant
@@ -22,44 +21,29 @@ from interlock.results.experiments import Built
 SBOM, PROVENANCE = ".cdx.json", ".provenance.json"
 ATTESTED = {SBOM: "cyclonedx", PROVENANCE: "slsaprovenance1"}
 LIMIT_S = 600
+# Labels of the OCI image specification.
+OCI = "org.opencontainers.image"
 
 
 def provenance(variant: Variant, built: Built, labels: Mapping[str, str]) -> str:
-    """Return SLSA's predicate (version 1) of an image: what was built, of which files, by whom."""
-    revision = labels.get("org.opencontainers.image.revision")
-    sources = [_resource(one.places[0], sha256=one.sha256) for one in variant.downloads]
-    base = [_base(built.base.reference, built.base.image_id)] if built.base else []
-    project = [_resource("urn:interlock:project", gitCommit=revision)] if revision else []
-    asked = {"variant": variant.name, "profile": built.profile, "contentHash": built.content_hash}
+    """Return SLSA's predicate (version 1) of an image: what was built, of what, by which workflow of GitHub if any."""
+    workflow = os.environ.get("GITHUB_WORKFLOW_REF")
+    builder = f"{os.environ.get('GITHUB_SERVER_URL')}/{workflow}" if workflow else "urn:interlock:builder:local"
+    made_of = [
+        ("urn:interlock:project", {"gitCommit": labels.get(f"{OCI}.revision", "")}),
+        (labels.get(f"{OCI}.base.name", ""), {"sha256": labels.get(f"{OCI}.base.digest", "").removeprefix("sha256:")}),
+        *((one.places[0], {"sha256": one.sha256}) for one in variant.downloads),
+    ]
     predicate = {
         "buildDefinition": {
             "buildType": "urn:interlock:build:1",
-            "externalParameters": asked,
+            "externalParameters": built.model_dump(include={"variant", "profile", "content_hash"}),
             "internalParameters": {"interlock": labels.get("interlock.version", "")},
-            "resolvedDependencies": [*project, *base, *sources],
+            "resolvedDependencies": [{"uri": uri, "digest": digest} for uri, digest in made_of],
         },
-        "runDetails": _run_details(),
+        "runDetails": {"builder": {"id": builder}},
     }
     return json.dumps(predicate, indent=1) + "\n"
-
-
-def _resource(uri: str, **digest: str) -> dict[str, Any]:
-    return {"uri": uri, "digest": digest}
-
-
-def _base(reference: str, image_id: str) -> dict[str, Any]:
-    """Return the base by its digest in a registry, or by its id here if mmdebstrap made it."""
-    name, _, digest = reference.partition("@")
-    return _resource(name, sha256=(digest or image_id).removeprefix("sha256:"))
-
-
-def _run_details() -> dict[str, Any]:
-    """Return who builds: the workflow and its run, as GitHub's variables name them, or a machine of no such kind."""
-    server, workflow = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_WORKFLOW_REF")
-    if not server or not workflow:
-        return {"builder": {"id": "urn:interlock:builder:local"}}
-    run = f"{server}/{os.environ.get('GITHUB_REPOSITORY')}/actions/runs/{os.environ.get('GITHUB_RUN_ID')}"
-    return {"builder": {"id": f"{server}/{workflow}"}, "metadata": {"invocationId": run}}
 
 
 def join(parts: Sequence[Published], tags: Sequence[str]) -> str:

@@ -70,25 +70,21 @@ def push(client: DockerClient, built: Built, registry: Registry, on_step: OnStep
     return Pushed(_with_digest(built, name, digest), "pushed")
 
 
-def push_untagged(client: DockerClient, built: Built, registry: Registry, on_step: OnStep) -> Built:
-    """Push a built variant's image by its content hash alone, and return it with its digest; its tags come later.
+def push_untagged(client: DockerClient, built: Built, registry: Registry, on_step: OnStep) -> Pushed:
+    """Push a built variant's image by its content hash alone; its tags come later.
 
     TagError if the registry has another image of this content, which nobody has checked here.
     """
     name, hashed = registry.name_of(built.tag), registry.hashed(built.tag, built.content_hash)
+    there = registry_digest(client, hashed)
+    if there is not None and there not in _digests(client, built.tag, name):
+        todo = f"Take that image: `interlock pull {built.variant} --registry {registry.name}`."
+        raise TagError(key=hashed, found="it was built from the same files elsewhere", todo=todo)
     image = client.images.get(built.tag)
-    digest = registry_digest(client, hashed)
-    if digest is None:
-        digest = _push(client, image, [hashed], registry, lambda step: on_step(built.variant, step))
-        put_tag(image, name)  # the engine keeps a digest as long as it has a tag of the same repository
-        _untag(client, hashed)
-    elif digest not in _digests(client, built.tag, name):
-        raise TagError(
-            key=hashed,
-            found="it was built from the same files elsewhere",
-            todo=f"Take that image: `interlock pull {built.variant} --registry {registry.name}`.",
-        )
-    return _with_digest(built, name, digest)
+    digest = there or _push(client, image, [hashed], registry, lambda step: on_step(built.variant, step))
+    put_tag(image, name)  # the engine keeps a digest as long as it has a tag of the same repository
+    _untag(client, hashed)
+    return Pushed(_with_digest(built, name, digest), "unchanged" if there else "pushed")
 
 
 def push_base(client: DockerClient, built: Built, registry: Registry, on_step: OnStep) -> str:
@@ -330,9 +326,8 @@ def _require_content(plan: ImagePlan, image: Image, name: str) -> None:
     for label, value in expected.items():
         found = image.labels.get(label, "")
         if found != value:
-            why, todo = "the tag has moved", "Push the image again with --force from the machine that built it."
-            if "@" in name:
-                why = "it was built from other files or on another base than here"
-                todo = f"Build what these files say: `interlock build {plan.variant.name}`."
-            found = f"the registry's image has label {label} '{found}', expected '{value}': {why}"
-            raise BuildError(key=name, found=found, todo=todo)
+            raise BuildError(
+                key=name,
+                found=f"the registry's image has label {label} '{found}', expected '{value}'",
+                todo=f"Build it (`interlock build {plan.variant.name}`), or push it again from where these files are.",
+            )
