@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from interlock.catalog import project
 from interlock.cli.main import load_command
 from tests.builders import ROOT, edit
 
 CI = ROOT / "examples/ci"
-WORKFLOWS = [CI / "github-workflow.yml", *(ROOT / ".github/workflows").glob("*.yml")]
+PUBLISH = ROOT / ".github/workflows/publish.yml"
+UPDATE = ROOT / ".github/workflows/update.yml"
 SCHEMAS = {"github-workflow.yml": "vendor.github-workflows", "gitlab-ci.yml": "vendor.gitlab-ci"}
 
 
@@ -52,20 +54,18 @@ def test_an_example_calls_commands_and_options_that_there_are(name: str) -> None
         assert {word for word in words if word.startswith("--")} <= known, call
 
 
-@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: str(file.name))
+@pytest.mark.parametrize("file", [CI / "github-workflow.yml", UPDATE], ids=lambda file: str(file.name))
 def test_every_action_is_pinned_to_a_commit(file: Path) -> None:
     used = re.findall(r"uses: (\S+)", file.read_text(encoding="utf-8"))
     assert used
     assert [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one)] == []
 
 
-def test_the_project_s_own_workflows_are_valid_and_install_by_hash_what_there_is() -> None:
-    own = [str(file) for file in WORKFLOWS[1:]]
-    assert own
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", *own]
-    assert subprocess.run(command, check=False).returncode == 0
-    text = (ROOT / ".github/workflows/update.yml").read_text(encoding="utf-8")
-    assert "run: interlock update |" in text
+def test_the_workflow_that_updates_is_valid_has_few_rights_and_installs_what_is_locked() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(UPDATE)]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    text = UPDATE.read_text(encoding="utf-8")
+    assert YAML(typ="safe").load(text)["permissions"] == {"contents": "write", "pull-requests": "write"}
     files = re.findall(r"-r (\S+)", text)
     assert files
     assert all((ROOT / file).is_file() for file in files)
@@ -80,3 +80,19 @@ def test_the_hook_for_pre_commit_calls_what_there_is_on_the_files_that_a_swap_re
     names = ["Dockerfile", "api/Dockerfile.prod", "api.Dockerfile", "compose.yaml", ".devcontainer/devcontainer.json"]
     assert all(re.search(hook["files"], name) for name in names)
     assert not re.search(hook["files"], "docs/Dockerfiles.md")
+
+
+def test_the_workflow_that_publishes_is_valid_has_few_rights_and_says_where_an_action_is_no_commit() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(PUBLISH)]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    workflow = YAML(typ="safe").load(PUBLISH)
+    rights = {name: job["permissions"] for name, job in workflow["jobs"].items()}
+    pushes = {"contents": "read", "packages": "write"}
+    assert (workflow["permissions"], rights) == ({}, {"images": pushes, "publish": {**pushes, "id-token": "write"}})
+    used = re.findall(r"uses: \S+?@(\S+)( # .+)?", PUBLISH.read_text(encoding="utf-8"))
+    assert used
+    assert all(re.fullmatch(r"[0-9a-f]{40}", version) or comment for version, comment in used)
+    catalog = project.load(ROOT)
+    names = workflow["env"]["VARIANTS"].split("'")[1].split()
+    assert names
+    assert {profile for name in names for profile in catalog.variants[name].profiles[-1:]} == {"release"}

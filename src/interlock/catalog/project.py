@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from interlock import untrusted
 from interlock.catalog.claims import Claim, ClaimsFile
 from interlock.catalog.overlay import OwnFile, lay, own_files, own_folder
+from interlock.catalog.published import Published, load_published
 from interlock.catalog.reading import load_files, load_table, parse, read_tables, read_toml
 from interlock.catalog.sources import FILE as SOURCES
 from interlock.catalog.sources import Download, Sources
@@ -56,6 +57,7 @@ class Catalog(Data):
     variants: dict[str, Variant]
     workloads: dict[str, Workload]
     conditions: dict[str, Condition]
+    published: dict[str, Published] = {}  # by variant
     sources: Sources = Sources()
 
     def at(self, versions: Mapping[str, str]) -> Catalog:
@@ -187,17 +189,19 @@ def load(root: Path) -> Catalog:
     Raises CatalogError for the first thing that is wrong, with its file and key.
     """
     differences = load_table(root, "variants/differences.toml", Difference)
-    variants = load_files(root, "variants", VariantFile, VariantFile)
+    files = load_files(root, "variants", VariantFile, VariantFile)
     known = load_sources(root)
+    variants = complete(root, files, known, differences.values())
     catalog = Catalog(
         bases=load_table(root, "variants/bases.toml", Base),
         profiles=load_table(root, "variants/profiles.toml", Profile),
         families=load_table(root, "variants/families.toml", Family),
         differences=differences,
         sources=known,
-        variants=complete(root, variants, known, differences.values()),
+        variants=variants,
         workloads=load_files(root, "workloads", Workload, WorkloadFile),
         conditions=load_table(root, "workloads/conditions.toml", Condition),
+        published=load_published(root, variants),
     )
     check_consistency(catalog)
     _check_files(root, catalog)

@@ -14,10 +14,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from interlock.analysis.pick.figures import recorded_figures
-from interlock.catalog import project, rendering
+from interlock.catalog import project, published, rendering
 from interlock.catalog.project import Catalog, ProjectPaths, by_profile
+from interlock.catalog.published import Published, published_image
 from interlock.catalog.rendering import generated_files
-from interlock.cli import progress
+from interlock.cli import progress, publishing
 from interlock.cli.choosing import choose_engine, lead_to
 from interlock.cli.main import REFERENCE, reference_page
 from interlock.cli.options import (
@@ -42,7 +43,7 @@ from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import Registry, parse_registry
 from interlock.engine.packages.uv_and_poetry import ask_installers
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError
+from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError, require
 from interlock.report import variants_page
 from interlock.results import generated, store
 from interlock.results.experiments import Built, PassedOver, State, fallback_lines
@@ -290,11 +291,21 @@ def push_command(
     force: Annotated[
         bool, typer.Option("--force", help="Push even if someone else moved the tag or pushed the same content.")
     ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Push by content hash alone, and write what `publish` needs into a folder."
+        ),
+    ] = None,
 ) -> None:
     """Push built variants to a registry.
 
     The engine pushes, with its logins.
     """
+    if record is not None:
+        require("sbom", "push --record")
+        if force:
+            raise UsageError(key="--force", found="is given with --record, which moves no tag", todo="Leave one out.")
     team = parse_registry(registry, "--registry")
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
@@ -311,48 +322,85 @@ def push_command(
         bases = [registries.push_base(containers.client, one, team, transfers) for one in with_own_base]
 
         def move(one: Built) -> Row:
-            pushed = registries.push(containers.client, one, team, transfers, force=force)
+            if record is not None:
+                pushed = registries.push_untagged(containers.client, one, team, transfers)
+            else:
+                pushed = registries.push(containers.client, one, team, transfers, force=force)
             return pushed.built, pushed.state, pushed.note
 
         rows, failed = _move_each(ready, move, transfers)
     for said in filter(None, bases):
         console.print(Text(said), soft_wrap=True)
-    _show_moved(rows, failed)
+    if record is not None and not failed:
+        publishing.record(containers.client, known, [built for built, *_ in rows], team, record)
+    _show_moved(rows if record is None else [], failed)
 
 
 def pull_command(
-    registry: RegistryOption, variants: Variants = None, profile: Profile = None, verify: VerifyKey = None
+    registry: Annotated[
+        str | None,
+        typer.Option(metavar="HOST[:PORT]/NAMESPACE", help="Registry of a team (default: what the project published)."),
+    ] = None,
+    variants: Variants = None,
+    profile: Profile = None,
+    verify: VerifyKey = None,
 ) -> None:
-    """Pull variants from a registry.
+    """Pull variants: what the project published, or what a team pushed.
 
     Only images that match this project's files are taken, and each is tested as if it had been built here.
     """
-    team = parse_registry(registry, "--registry", verify)
+    team = parse_registry(registry, "--registry", verify) if registry else None
     if verify is not None:
         registries.require_cosign()
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
+    if team is None:
+        names = _published_names(known, names, profile, named=bool(variants))
+    places = {name: team or parse_registry(known.published[name].registry, published.FILE, verify) for name in names}
     containers = connect()
     write_generated(paths, known)
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "pull", len(names))
         plans: list[list[ImagePlan]] = []
         for one, mine in by_profile(known, names, profile):
-            options = build_options(paths, one == "release", registry=team, pulls_only=True)
-            plans += _plans(containers, known, mine, options, transfers, named=bool(variants))
+            for place in dict.fromkeys(places[name] for name in mine):
+                options = build_options(paths, one == "release", registry=place, pulls_only=True)
+                there = [name for name in mine if places[name] == place]
+                plans += _plans(containers, known, there, options, transfers, named=bool(variants))
 
         def move(versions: list[ImagePlan]) -> Row | None:
-            return _pull(containers, versions, team, transfers, named=bool(variants))
+            name = versions[0].variant.name
+            one = None if team else known.published[name]
+            return _pull(containers, versions, places[name], transfers, bool(variants), one)
 
         rows, failed = _move_each(plans, move, transfers)
-    _tell_skipped(team, len(plans) - len(rows) - len(failed), len(names))
+    where = ", ".join(dict.fromkeys(place.name for place in places.values()))
+    _tell_skipped(where, len(plans) - len(rows) - len(failed), len(names))
     if not rows and not failed:
         raise TagError(
-            key=team.name,
+            key=where,
             found="has no image that was built from this project's files",
             todo="Run `interlock push` where they are built.",
         )
     _show_moved(rows, failed)
+
+
+def _published_names(known: Catalog, names: list[str], profile: str | None, *, named: bool) -> list[str]:
+    """Return the variants that are published; TagError if a named one is not, or none is."""
+    wanted = [(known.variants[name], one) for one, mine in by_profile(known, names, profile) for name in mine]
+    there = [variant.name for variant, one in wanted if published_image(known.published, variant, one)]
+    for name in names if named else ():
+        if name not in there:
+            raise _unpublished(name, "is not published")
+    if not there:
+        raise _unpublished("", "nothing is published yet")
+    return there
+
+
+def _unpublished(name: str, found: str) -> TagError:
+    """Return the error of an image that the project has not published."""
+    todo = f"Build it (`interlock build {name or 'VARIANT'}`), or name a team's registry with --registry."
+    return TagError(file=published.FILE, key=name, found=found, todo=todo)
 
 
 def _plans(
@@ -365,21 +413,25 @@ def _plans(
 
 
 def _pull(
-    containers: DockerEngine, versions: Sequence[ImagePlan], team: Registry, on_step: OnStep, *, named: bool
+    engine: DockerEngine, versions: list[ImagePlan], team: Registry, on_step: OnStep, named: bool, one: Published | None
 ) -> Row | None:
-    """Pull the newest version of an image that there is; None if the registry has none and it was not named.
+    """Pull the newest version of an image that there is, or the published one by its digest.
 
-    TagError if it was named.
+    None if the registry has none and it was not named; TagError if it was, or is published.
     """
     plan = versions[0]
-    before = id_of_tag(containers.client, plan.tag)
+    before = id_of_tag(engine.client, plan.tag)
     passed: list[PassedOver] = []
-    for one in versions:
-        pulled = registries.pull(containers.client, replace(one, passed_over=passed), team, on_step)
-        if pulled is not None:
-            return pulled, "unchanged" if pulled.image_id == before else "pulled", pulled.fallback_words
-        passed.append(PassedOver(version=one.variant.version, reason=f"{team.name} has no image of it"))
-    other = registries.why_missing(containers.client, plan, team)
+    for each in versions:
+        if one is None or one.version == each.variant.version:
+            wanted = replace(each, passed_over=passed)
+            pulled = registries.pull(engine.client, wanted, team, on_step, one.digest if one else "")
+            if pulled is not None:
+                return pulled, "unchanged" if pulled.image_id == before else "pulled", pulled.fallback_words
+        passed.append(PassedOver(version=each.variant.version, reason=f"{team.name} has no image of it"))
+    if one is not None:
+        raise _unpublished(plan.variant.name, f"{team.name} has no image {one.digest} of {one.version} any more")
+    other = registries.why_missing(engine.client, plan, team)
     if other is not None:
         raise other
     if named:
@@ -418,9 +470,9 @@ def _move_each(
     return rows, failed
 
 
-def _tell_skipped(team: Registry, number: int, total: int) -> None:
+def _tell_skipped(where: str, number: int, total: int) -> None:
     if number:
-        line = f"skip    {number} of {total} variants: {team.name} has no image of them as they are now"
+        line = f"skip    {number} of {total} variants: {where} has no image of them as they are now"
         console.print(Text(line), soft_wrap=True)
 
 
