@@ -30,6 +30,7 @@ from interlock.cli.options import (
     Variants,
     VerifyKey,
     console,
+    open_clone,
     open_project,
     profile_name,
 )
@@ -79,18 +80,6 @@ def render(
         console.print(Text(f"differs: {path}"))
     if drifted:
         raise DriftError(file=drifted[0], found="is not what it is generated from", todo="Run `interlock render`.")
-
-
-def open_clone() -> tuple[ProjectPaths, Catalog]:
-    """Return the paths of the clone around the current folder, and what it declares; UsageError outside of one."""
-    paths, known = open_project()
-    if not paths.is_clone:
-        raise UsageError(
-            file=str(Path.cwd()),
-            found="is not in a clone, and only a clone has generated files",
-            todo="Run it in a clone of the project.",
-        )
-    return paths, known
 
 
 def _write_figures(folder: Path, made_of: str) -> None:

@@ -16,8 +16,8 @@ from interlock.catalog import project, update
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.upstream import Upstream
 from interlock.catalog.variants import Variant
-from interlock.cli.images import generated_texts, open_clone
-from interlock.cli.options import console
+from interlock.cli.images import generated_texts
+from interlock.cli.options import console, open_clone
 from interlock.engine.build.base import debian_keyring, debian_mirrors
 from interlock.engine.docker import connect
 from interlock.engine.registry import registry_digest
