@@ -212,7 +212,6 @@ def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
         ],
         "excluded": [],
         "not_measured": [],
-        "needed": [],
         "audits": [],
         "recommended": Recommendation(**(chosen | (changed or {}))),
         "notes": ["a note"],

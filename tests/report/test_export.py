@@ -91,7 +91,6 @@ def test_no_row_has_a_column_that_is_not_documented_and_every_column_is_filled_s
         "digest",
         "notes",
         "profile_reason",
-        *(["mode"] if table == "curves" else []),
     }
 
 

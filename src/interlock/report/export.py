@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from interlock.analysis import comparison
 from interlock.analysis.comparison import Row, Table
-from interlock.analysis.scaling import CurveGroup, curve_groups
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.types import TWIN, split_label
@@ -131,27 +130,6 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("process", "integer", "from 0, in the order of the rounds"),
         Column("figure", "number", "in the label's unit"),
     ),
-    "curves": (
-        *CELL_KEY,
-        Column("curve", "text", "the name of benchmarks that differ only in their number of workers"),
-        Column("unit", "text", "unit of the throughput"),
-        Column("known_to", "integer", "largest number of workers that the law is fitted to; beyond it extrapolates"),
-        Column("rate", "number", "throughput of one worker by the fitted law"),
-        Column("contention", "number", "the share of the work that only one worker at a time can do"),
-        Column("contention_low", "number", "lower end of the 95 % interval; empty after one round"),
-        Column("contention_high", "number", "upper end of the 95 % interval; empty after one round"),
-        Column(
-            "coherence", "number", "what each pair of workers costs; empty if the fit cannot tell it from contention"
-        ),
-        Column("coherence_low", "number", "lower end of the 95 % interval; empty after one round"),
-        Column("coherence_high", "number", "upper end of the 95 % interval; empty after one round"),
-        Column(
-            "peak_workers",
-            "number",
-            "number of workers with the highest throughput by the law; empty if it never falls",
-        ),
-        Column("says", "text", "remarks on the fit"),
-    ),
     "profiles": (
         *BENCHMARK_KEY,
         Column("method", "text", "the probe: bpf, tracepoints, strace-futex or strace"),
@@ -212,7 +190,6 @@ def experiment_rows(
         "values": [row for where, one in _each_benchmark(values) for row in _value_rows(where, one)],
         "ratios": [row for table in tables for row in _ratio_rows(table, values)],
         "details": [row for table in tables for row in _detail_rows(table)],
-        "curves": [row for of in curve_groups(experiment, tables) for row in _curve_rows(of)],
         "profiles": [row for where, one in _each_benchmark(profiles) for row in _call_rows(where, one)],
         "futex": [row for where, one in _each_benchmark(profiles) for row in _futex_rows(where, one)],
         "images": [_image_row(image, experiment.facts.get(image.variant)) for image in experiment.images],
@@ -295,27 +272,6 @@ def _detail_rows(table: Table) -> Iterator[Record]:
             named = {"detail": one.detail.label, "of": one.detail.of, "per": one.detail.per}
             for process, figure in enumerate(one.processes):
                 yield {**where, **named, "process": process, "figure": figure}
-
-
-def _curve_rows(of: CurveGroup) -> Iterator[Record]:
-    for curve in of.curves:
-        if curve.fit:
-            peak = curve.fit.peak_workers.estimate
-            yield {
-                **_cell_key(curve.label, of.workload.name),
-                "curve": of.name,
-                "unit": of.unit,
-                "known_to": of.fitted_to,
-                "rate": curve.fit.rate.estimate,
-                **_term("contention", curve.fit.contention),
-                **(_term("coherence", curve.fit.coherence) if curve.fit.coherence else {}),
-                "peak_workers": peak if math.isfinite(peak) else None,
-                "says": "; ".join(curve.fit.remarks) or None,
-            }
-
-
-def _term(name: str, one: Interval) -> Record:
-    return {name: one.estimate, **_ends(f"{name}_", one)}
 
 
 def _lock_cells(cost: LockCost) -> Record:

@@ -169,20 +169,6 @@ class Recommendation(Data):
     risks: list[str]
 
 
-class Needed(Data):
-    """From how many CPUs on a contender is predicted to do more than the baseline, by the curves of both.
-
-    `speed` is its throughput divided by the baseline's there.
-    """
-
-    workload: str
-    curve: str
-    label: Label
-    cpus: int
-    speed: Estimate
-    fitted_to: int  # workers: a larger `cpus` is extrapolated
-
-
 class MachineDifference(Data):
     """One thing in which this machine differs from the experiment's."""
 
@@ -232,7 +218,6 @@ class Pick(Data):
     contenders: list[Contender]  # the fastest first, with the baseline
     excluded: list[Exclusion]
     not_measured: list[Label]  # no figures for a workload that was asked for: nothing speaks against them
-    needed: list[Needed]
     recommended: Recommendation | None
     audits: list[VariantAudit]  # of the variants that the requirements were tried on
     notes: list[str]
@@ -241,10 +226,6 @@ class Pick(Data):
     in_containers: bool = True  # whether the figures are; else they are of the machine itself
     has_containers: bool = True  # whether a container engine answers here: a trial needs one
     unmeasured: dict[str, list[str]] = {}  # of what was asked for, by the reason
-
-
-# An interval: estimate, low and high.
-Bounds = tuple[float, float, float]
 
 
 class TableFigures(Data):
@@ -263,21 +244,9 @@ class TableFigures(Data):
     freedoms: list[list[float]]
 
 
-class CurveFigures(Data):
-    """What a curve over workers predicts: by label and CPUs, the throughput divided by the baseline's.
-
-    The baseline is the experiment's. Only ratios whose interval is above 1 are there.
-    """
-
-    name: str
-    fitted_to: int  # workers
-    faster: dict[str, dict[int, Bounds]]
-
-
 class RecordedFigures(Data):
-    """The figures of all benchmarks, and what curves over workers predict."""
+    """The figures of all benchmarks."""
 
     schema_version: Literal[1] = 1
     made_of: str  # SHA-256 of the experiment's record and values
     tables: dict[str, dict[str, TableFigures]]  # by workload and benchmark
-    curves: dict[str, list[CurveFigures]] = {}  # by workload

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from interlock.analysis import not_measured
 from interlock.analysis.pick import sentences
-from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, predictions, uncounted
+from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, uncounted
 from interlock.analysis.pick.exclusions import (
     LocalImage,
     broken_imports,
@@ -31,7 +31,6 @@ from interlock.results.answers import (
     Estimate,
     Exclusion,
     MachineDifference,
-    Needed,
     Pick,
     ProfileOrder,
     Rank,
@@ -213,7 +212,6 @@ def advise(
         contenders=[_contender(evidence, row) for row in ranked.rows],
         excluded=ranked.excluded,
         not_measured=ranked.not_measured,
-        needed=_needed(evidence, ranked),
         recommended=recommended,
         audits=list(evidence.audits.values()),
         notes=[*_notes(evidence, ranked, others), *here.notes],
@@ -331,24 +329,6 @@ def _costs(evidence: Evidence, label: str) -> Costs:
 
 def _difference(mine: int | None, theirs: int | None) -> int | None:
     return None if mine is None or theirs is None else mine - theirs
-
-
-def _needed(evidence: Evidence, ranked: Ranking) -> list[Needed]:
-    """Return, where the answer is to stay, from how many CPUs on a contender is predicted to do more."""
-    if ranked.decision is not Decision.STAY:
-        return []
-    labels = [row.label for row in ranked.rows if row.label != evidence.baseline]
-    return [
-        Needed(
-            workload=workload,
-            curve=curve,
-            label=label,
-            cpus=cpus,
-            speed=Estimate(estimate=speed.estimate, low=speed.low, high=speed.high),
-            fitted_to=fitted_to,
-        )
-        for workload, curve, fitted_to, (label, cpus, speed) in predictions(evidence, labels)
-    ]
 
 
 def _notes(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> Iterator[str]:
