@@ -53,8 +53,8 @@ def test_a_trial_is_reported_compared_and_exported_as_an_experiment(tmp_path: Pa
     (kind,) = json.loads(said("compare", first, second, "--json"))["kinds"]
     (row,) = kind["tables"][0]["rows"]
     assert row["change"]["verdict"] == "slower"
-    said("export", first, "--output", tmp_path / "tables", "--format", "csv")
-    assert FAST in (tmp_path / "tables/cells.csv").read_text()
+    said("export", first, "--output", tmp_path / "tables")
+    assert FAST in (tmp_path / "tables/ratios.csv").read_text()
 
 
 def test_a_trial_answers_no_pick(tmp_path: Path, run: Run) -> None:

@@ -28,12 +28,12 @@ from interlock.cli.options import (
     named_folder,
     quiet,
 )
-from interlock.errors import UsageError, missing, nearest
+from interlock.errors import UsageError, missing
 from interlock.report import claims as findings
 from interlock.report import comparisons, machine_readable
 from interlock.report import experiment as report
 from interlock.report.comparisons import read_extracts
-from interlock.report.export import FORMATS, TABLES, rows_of_experiments, write_tables
+from interlock.report.export import file_name, rows_of_experiments, write_tables
 from interlock.report.opening import Opening, brief, opening_of
 from interlock.results import store
 from interlock.results.experiments import Experiment
@@ -100,57 +100,23 @@ def export_command(
         list[str] | None,
         typer.Argument(metavar="EXPERIMENT", help="Folders or names of experiments (default: all in results/)."),
     ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option("--format", metavar="FORMAT", help="parquet or csv (default: as --output ends, else parquet)."),
-    ] = None,
-    table: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Write only this table; --output is then its file.")
-    ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="PLACE", help="Folder of the tables (default: export/); with --table a file.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder of the tables (default: export/).")
     ] = None,
     results: Results = None,
 ) -> None:
-    """Write experiments as Parquet or CSV tables.
+    """Write experiments as CSV tables.
 
     docs/results.md explains each table and column.
     """
-    chosen = _export_format(kind, output)
-    paths = _export_paths(table, output, chosen)
     named = [one for name in folders or [] for one in experiments_named(name, results)]
     found = named or store.experiments_in(results or ProjectPaths.find().results)
-    with _with_extra("export"):
-        counts = write_tables(paths, chosen, rows_of_experiments(found))
-    if output is None and table is None:
-        write_atomically(EXPORT / ".gitignore", "*\n")  # tables are made anew at any time
-    for name, path in paths.items():
-        console.print(Text(f"{name:12}{counts[name]:>9,} rows  {path}"), soft_wrap=True)
-
-
-def _export_format(kind: str | None, output: Path | None) -> str:
-    """Return the format that the options select; UsageError if they contradict each other."""
-    ending = output.suffix.lstrip(".") if output else ""
-    chosen = kind or (ending if ending in FORMATS else FORMATS[0])
-    if chosen not in FORMATS:
-        raise UsageError(key="--format", found=f"unknown format '{chosen}'", todo=f"Choose {' or '.join(FORMATS)}.")
-    if ending in FORMATS and ending != chosen:
-        found = f"is {chosen}, but --output names a {ending} file"
-        raise UsageError(key="--format", found=found, todo="Leave out --format, or change the ending of --output.")
-    return chosen
-
-
-def _export_paths(table: str | None, output: Path | None, kind: str) -> dict[str, Path]:
-    """Return the file of each table to write; UsageError if --table or --output cannot be right."""
-    if table is not None:
-        if table not in TABLES:
-            raise UsageError(key="--table", found=f"unknown table '{table}'", todo=nearest(table, TABLES))
-        return {table: output or Path(f"{table}.{kind}")}
     folder = output or EXPORT
-    if folder.suffix.lstrip(".") in FORMATS:
-        found = f"'{folder}' is one file, but there are {len(TABLES)} tables"
-        raise UsageError(key="--output", found=found, todo="Name a folder, or one table with --table.")
-    return {name: folder / f"{name}.{kind}" for name in TABLES}
+    counts = write_tables(folder, rows_of_experiments(found))
+    if output is None:
+        write_atomically(EXPORT / ".gitignore", "*\n")  # tables are made anew at any time
+    for name, count in counts.items():
+        console.print(Text(f"{name:12}{count:>9,} rows  {folder / file_name(name)}"), soft_wrap=True)
 
 
 def report_command(
