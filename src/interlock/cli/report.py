@@ -32,7 +32,7 @@ from interlock.errors import UsageError, missing
 from interlock.report import claims as findings
 from interlock.report import comparisons, machine_readable
 from interlock.report import experiment as report
-from interlock.report.comparisons import read_extracts
+from interlock.report.comparisons import read_extract, read_extracts
 from interlock.report.export import file_name, rows_of_experiments, write_tables
 from interlock.report.opening import Opening, brief, opening_of
 from interlock.results import store
@@ -40,7 +40,7 @@ from interlock.results.experiments import Experiment
 from interlock.results.files import write_atomically
 
 ExperimentName = Annotated[
-    str, typer.Argument(metavar="EXPERIMENT", help="Folder of one or several experiments, or a name under results/.")
+    str, typer.Argument(metavar="EXPERIMENT", help="Folder of an experiment, or a name under results/.")
 ]
 
 EXPORT = Path("export")
@@ -49,9 +49,6 @@ EXPORT = Path("export")
 def compare_command(
     before: ExperimentName,
     after: ExperimentName,
-    times: Annotated[
-        bool, typer.Option("--times", help="Show times too; times of two days are not comparable.")
-    ] = False,
     as_json: Json = False,
     markdown: Markdown = False,
     results: Results = None,
@@ -60,14 +57,23 @@ def compare_command(
 
     Compares ratios to the baseline, never times, and only between hosts of one kind.
     """
-    old, new = (experiments_named(name, results) for name in (before, after))
-    # One call for both, so that the processes that read are started once.
-    extracts = read_extracts([*old, *new])
-    found = changes.changes_between((before, extracts[: len(old)]), (after, extracts[len(old) :]))
+    found = changes.changes_between(*(changes.Side(name, _one_extract(name, results)) for name in (before, after)))
     if as_json:
-        _write_json([comparisons.changes_data(one, times=times) for one in found])
+        sys.stdout.write(json.dumps({"schema_version": 1, **comparisons.changes_data(found)}, indent=1) + "\n")
     else:
-        _print_documents([comparisons.changes_document(one, times=times) for one in found], markdown)
+        _print_documents([comparisons.changes_document(found)], markdown)
+
+
+def _one_extract(name: str, results: Path | None) -> cohorts.Extract:
+    """Return what is compared of the experiment with this path or name; UsageError if it names several."""
+    folders = experiments_named(name, results)
+    if len(folders) > 1:
+        raise UsageError(
+            key=name,
+            found=f"is a folder of {len(folders)} experiments",
+            todo=f"Name one of them, for instance {folders[-1]}; `interlock report {name}` summarises them.",
+        )
+    return read_extract(folders[0])
 
 
 def show_hosts(folder: Path, markdown: bool) -> None:
@@ -82,10 +88,6 @@ def experiments_named(name: str, results: Path | None) -> list[Path]:
     UsageError if there is no such folder.
     """
     return store.experiments_in(named_folder(name, results))
-
-
-def _write_json(found: Sequence[comparisons.Data]) -> None:
-    sys.stdout.write(json.dumps({"schema_version": 1, "kinds": found}, indent=1) + "\n")
 
 
 def _print_documents(documents: Sequence[comparisons.Document], markdown: bool) -> None:
