@@ -1,6 +1,7 @@
 """How long 80,000 cells take to be read, compared and reported, and how much memory. Prints; asserts no time.
 
-200 hosts of four kinds x 20 variants x 20 workloads, made here. Needs 400 MB of disk, and five minutes in which nothing else runs.
+200 hosts of four kinds x 20 variants x 20 workloads, made here. Needs 400 MB of disk, and five minutes in which nothing
+else runs.
 """
 
 from __future__ import annotations
