@@ -150,14 +150,6 @@ def test_the_page_is_written_where_it_is_wanted(folder: Path, tmp_path: Path) ->
     assert not (folder / "report.html").exists()
 
 
-def test_each_chart_is_written_by_its_name(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = {"heat-map.svg": b"<svg/>", "memory.png": b"\x89PNG"}
-    monkeypatch.setattr("interlock.report.html.page.pictures", lambda *_: iter(drawn.items()))
-    said = invoke(folder, "--charts", tmp_path / "charts")
-    assert {path.name: path.read_bytes() for path in (tmp_path / "charts").iterdir()} == drawn
-    assert {Path(line).name for line in said.splitlines()} == set(drawn)
-
-
 def test_a_page_in_the_experiments_folder_has_the_claims_of_the_project_around_it_or_those_that_are_installed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

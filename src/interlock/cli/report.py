@@ -130,9 +130,6 @@ def report_command(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", dir_okay=False, help="File for the page of --html.")
     ] = None,
-    charts: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Folder to write each chart into (SVG, PNG).")
-    ] = None,
     results: Results = None,
 ) -> None:
     """Show an experiment: the answer, what changed, what is open.
@@ -143,21 +140,20 @@ def report_command(
     if output and not html:
         raise UsageError(key="--output", found="is only for the page of --html", todo="Add --html.")
     if store.has_several_experiments(folder):
-        if html or charts or as_json:
+        if html or as_json:
             raise UsageError(
                 file=str(folder), found="holds several experiments", todo="Give the folder of one of them."
             )
         show_hosts(folder, markdown)
         return
-    written = [write_page(folder, output)] if html else []
-    written += write_charts(folder, charts) if charts else []
-    for path in written if not as_json else ():
-        console.print(Text(str(path)), soft_wrap=True)
+    page = write_page(folder, output) if html else None
+    if page and not as_json:
+        console.print(Text(str(page)), soft_wrap=True)
     if as_json:
         sys.stdout.write(machine_readable.as_json(*load_experiment(folder)) + "\n")
     elif markdown:
         sys.stdout.write(report.markdown(*load_experiment(folder)))
-    elif not written:
+    elif page is None:
         loaded = load_experiment(folder)
         console.print(report.terminal(*loaded[:2]) if full else brief(*loaded), crop=False)
 
@@ -250,18 +246,6 @@ def _write_page(data: ReportData, path: Path, *, goes_on: bool = False) -> Path:
 
     write_atomically(path, page.page(*data, goes_on=goes_on))
     return path
-
-
-def write_charts(folder: Path, into: Path) -> list[Path]:
-    """Write each chart of the report as SVG and PNG, and return the paths."""
-    with _with_extra("report"):
-        from interlock.report.html import page  # noqa: PLC0415
-
-    written = []
-    for name, content in page.pictures(*_report_data(folder)):
-        write_atomically(into / name, content)
-        written.append(into / name)
-    return written
 
 
 @contextmanager
