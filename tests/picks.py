@@ -196,7 +196,6 @@ def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
         "shipped": True,
         "profile": "standard",
         "measured_profile": "standard",
-        "order_in_profiles": None,
         "elsewhere": [],
         "cpus": 2,
         "measured_cpus": 2,

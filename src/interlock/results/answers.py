@@ -177,15 +177,6 @@ class MachineDifference(Data):
     here: str
 
 
-class ProfileOrder(StrEnum):
-    """Whether the shipped experiments found the same order in standard and in release builds."""
-
-    SAME = "same"  # each difference that one profile shows has the same sign in the other
-    OTHER = "other"  # a difference that one profile shows, the other shows the other way round
-    OPEN = "open"  # neither is shown
-    NOT_MEASURED = "not measured"  # in both profiles
-
-
 class Elsewhere(Data):
     """The gain of the recommended image in another shipped experiment than the one that answers."""
 
@@ -206,7 +197,6 @@ class Pick(Data):
     shipped: bool  # whether the experiment is one of results/reference
     profile: str  # of the image to run
     measured_profile: str  # of the builds that the figures are of
-    order_in_profiles: ProfileOrder | None  # what the reference says of both, if the two differ
     elsewhere: list[Elsewhere]  # the gain of the same switch in the other shipped experiments
     cpus: int  # of the machine that the service runs on
     measured_cpus: int  # that the figures are of: the experiment's machine's, or one

@@ -19,7 +19,7 @@ from interlock.analysis.pick.exclusions import (
     risks_of,
     unmeasured,
 )
-from interlock.analysis.pick.ranking import RankedVariant, announced, order_in_profiles, rank, switch_elsewhere
+from interlock.analysis.pick.ranking import RankedVariant, announced, rank, switch_elsewhere
 from interlock.analysis.pick.sentences import cpus_text, throughput_text
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.catalog.types import split_label
@@ -32,7 +32,6 @@ from interlock.results.answers import (
     Exclusion,
     MachineDifference,
     Pick,
-    ProfileOrder,
     Rank,
     Recommendation,
     Share,
@@ -200,7 +199,6 @@ def advise(
         shipped=evidence.recorded.shipped,
         profile=criteria.profile,
         measured_profile=evidence.profile,
-        order_in_profiles=_order_in_profiles(evidence, ranked, others),
         elsewhere=list(_elsewhere(ranked, others)),
         cpus=criteria.cpus,
         measured_cpus=evidence.measured_cpus,
@@ -231,16 +229,6 @@ def _unmeasured(evidence: Evidence) -> dict[str, list[str]]:
         name for name in dict.fromkeys(one.variant for one in evidence.experiment.images) if fits(evidence, name)
     ]
     return not_measured.by_reason(evidence.experiment, variants, {workload for workload, _ in evidence.shares})
-
-
-def _order_in_profiles(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> ProfileOrder | None:
-    """Return what the shipped experiments say of both profiles; None where figures and image are of one profile."""
-    if evidence.criteria.profile == evidence.profile:
-        return None
-    shipped = [one for one in (evidence, *others) if one.recorded.shipped]
-    by_profile = {one.profile: one for one in reversed(shipped)}
-    labels = [row.label for row in ranked.rows]
-    return order_in_profiles(by_profile.get("release"), by_profile.get("standard"), labels)
 
 
 def _elsewhere(ranked: Ranking, others: Sequence[Evidence]) -> Iterator[Elsewhere]:
