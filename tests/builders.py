@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.catalog.claims import Claim
+from interlock.catalog.published import Published
 from interlock.catalog.sources import Download
 from interlock.catalog.variants import (
     PRODUCTION,
@@ -252,6 +253,13 @@ def make_built(variant: str, outcome: Outcome = OK, optimisations: list[str] | N
         duration_s=61.0,
         optimisations=optimisations,
     )
+
+
+def make_published(name: str, **changes: Any) -> Published:
+    """A published image: cpython-3.14t's in the release profile, unless told otherwise."""
+    data = {"registry": "registry.example:5000/team", "tag": "3.14t-trixie-release", "digest": f"sha256:{'d' * 64}"}
+    more = {"platforms": ["linux/amd64"], "version": "3.14.4", "signed": True, "date": "2026-11-28"}
+    return Published.model_validate({"name": name, **data, **more, **changes})
 
 
 def make_cell(variant: str, workload: str = "locks", outcome: Outcome = OK, **changes: Any) -> CellResult:

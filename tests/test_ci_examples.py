@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from interlock.catalog import project
 from interlock.cli.main import load_command
 from tests.builders import ROOT, edit
 
 CI = ROOT / "examples/ci"
+PUBLISH = ROOT / ".github/workflows/publish.yml"
 SCHEMAS = {"github-workflow.yml": "vendor.github-workflows", "gitlab-ci.yml": "vendor.gitlab-ci"}
 
 
@@ -66,3 +68,19 @@ def test_the_hook_for_pre_commit_calls_what_there_is_on_the_files_that_a_swap_re
     names = ["Dockerfile", "api/Dockerfile.prod", "api.Dockerfile", "compose.yaml", ".devcontainer/devcontainer.json"]
     assert all(re.search(hook["files"], name) for name in names)
     assert not re.search(hook["files"], "docs/Dockerfiles.md")
+
+
+def test_the_workflow_that_publishes_is_valid_has_few_rights_and_says_where_an_action_is_no_commit() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(PUBLISH)]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    workflow = YAML(typ="safe").load(PUBLISH)
+    rights = {name: job["permissions"] for name, job in workflow["jobs"].items()}
+    pushes = {"contents": "read", "packages": "write"}
+    assert (workflow["permissions"], rights) == ({}, {"images": pushes, "publish": {**pushes, "id-token": "write"}})
+    used = re.findall(r"uses: \S+?@(\S+)( # .+)?", PUBLISH.read_text(encoding="utf-8"))
+    assert used
+    assert all(re.fullmatch(r"[0-9a-f]{40}", version) or comment for version, comment in used)
+    catalog = project.load(ROOT)
+    names = workflow["env"]["VARIANTS"].split("'")[1].split()
+    assert names
+    assert {profile for name in names for profile in catalog.variants[name].profiles[-1:]} == {"release"}

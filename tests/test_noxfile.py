@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from interlock.cli.main import load_command
 from tests.builders import ROOT
 
 nox = pytest.importorskip("nox")
@@ -66,6 +67,51 @@ def test_advisories_are_asked_for_of_all_that_is_locked(monkeypatch: pytest.Monk
 
     assert named(files) == named(noxfile().LOCKED)
     assert len(files) < len(noxfile().LOCKED)
+
+
+class Noted:
+    """A session of nox that notes what it would run."""
+
+    def __init__(self, *words: str) -> None:
+        self.posargs, self.commands = list(words), list[tuple[str, ...]]()
+
+    def run(self, *command: str) -> None:
+        self.commands.append(command)
+
+    def install(self, *words: str) -> None:
+        """Nothing has to be installed."""
+
+    def error(self, words: str) -> None:
+        raise StoppedError(words)
+
+
+IMAGES = [("build", "--release"), ("check", "--release"), ("push", "release")]
+
+
+@pytest.mark.parametrize(
+    ("words", "steps"),
+    [
+        (["host.example/team", "folder", "a", "b", "--key=k"], [*IMAGES, ("publish", "--key=k")]),
+        (["--push-only", "host.example/team", "folder", "a", "b"], IMAGES),
+        (["--join", "folder", "other", "--unsigned"], [("publish", "--unsigned")]),
+    ],
+    ids=["one platform", "one of several", "the last step"],
+)
+def test_publishing_calls_commands_with_options_that_they_have(words: list[str], steps: list[tuple[str, str]]) -> None:
+    session = Noted(*words)
+    noxfile().publish.func(session)
+    assert [command[1] for command in session.commands] == [name for name, _ in steps]
+    assert all(word in command for command, (_, word) in zip(session.commands, steps, strict=True))
+    for program, name, *rest in session.commands:
+        known = {option for parameter in load_command(name).params for option in parameter.opts}
+        assert program == "interlock"
+        assert {word.partition("=")[0] for word in rest if word.startswith("--")} <= known
+        assert ("folder" in rest) == (name in {"push", "publish"})
+
+
+def test_publishing_says_what_it_has_to_be_told() -> None:
+    with pytest.raises(StoppedError, match="HOST/NAMESPACE"):
+        noxfile().publish.func(Noted("host.example/team", "folder"))
 
 
 class StoppedError(Exception):

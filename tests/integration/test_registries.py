@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import tarfile
+import tomllib
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,11 +15,15 @@ from typing import Any
 
 import pytest
 
+from interlock.catalog.project import Catalog
+from interlock.catalog.published import FILE, HEAD, Published, written
 from interlock.engine.client import HASH_LABEL
+from interlock.engine.protocol import BuildOptions
 from interlock.engine.registry import registry_digest, registry_platforms
 from tests.cosign import Cosign
 from tests.integration.registries import Registry, registry
 from tests.integration.toys import copy_project, interlock, make_toy_base, toy_tarball, toy_variant
+from tests.proofs.test_bake import config_with_buildx
 
 pytestmark = pytest.mark.slow
 
@@ -157,3 +165,115 @@ def test_a_registry_that_is_not_there_is_told_with_its_name(team: Team) -> None:
     team.registry.stop()
     assert team.registry.address in team.move("push", fails=REGISTRY_FAILED)
     assert team.names() == {team.tag}
+
+
+@pytest.fixture(scope="module")
+def buildx(client: Any, catalog: Catalog, options: BuildOptions, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration of docker's command that has the plugin, which Debian 12 has no package of."""
+    return config_with_buildx(client, catalog, options, tmp_path_factory.mktemp("docker"))
+
+
+@pytest.fixture
+def publisher(team: Team, buildx: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
+    monkeypatch.setenv("DOCKER_CONFIG", str(buildx))
+    yield team
+    (team.root / FILE).write_text(HEAD)
+
+
+def read_published(file: Path) -> Published:
+    ((name, table),) = tomllib.loads(file.read_text()).items()
+    return Published.model_validate({**table, "name": name})
+
+
+def other_platform(team: Team, folder: Path, one: Published) -> Published:
+    """What another machine recorded, which has an image for arm64 in the registry: a file, and nothing that starts."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("file"))
+    rootfs = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"]}
+    config = json.dumps({"os": "linux", "architecture": "arm64", "config": {}, "rootfs": rootfs}).encode()
+    name = f"{team.place}/python:arm64"
+    manifest = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for path, data in {"config.json": config, "layer.tar": layer.getvalue(), "manifest.json": manifest}.items():
+            entry = tarfile.TarInfo(path)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    team.client.images.load(archive.getvalue())
+    team.client.api.push(*name.rsplit(":", 1))
+    team.client.images.remove(name)
+    other = one.model_copy(update={"platforms": ["linux/arm64"], "digest": team.digest(name)})
+    folder.mkdir()
+    (folder / "published.toml").write_text(written({one.name: other}))
+    return other
+
+
+def test_images_of_two_platforms_are_published_as_one_and_pulled_by_its_digest(
+    publisher: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team, amd64, arm64 = publisher, tmp_path / "amd64", tmp_path / "arm64"
+    cosign = Cosign(tmp_path / "bin", monkeypatch)
+    cosign.accept()
+    image = team.image
+    team.move("push", "--record", str(amd64))
+    assert team.digest() is None
+    one = read_published(amd64 / "published.toml")
+    assert json.loads((amd64 / f"{team.variant}.cdx.json").read_text())["bomFormat"] == "CycloneDX"
+    other = other_platform(team, arm64, one)
+    team.run("publish", str(amd64), str(arm64), "--key", "team.key")
+    found = read_published(team.root / FILE)
+    assert (found.platforms, found.signed, found.tag) == (["linux/amd64", "linux/arm64"], True, one.tag)
+    assert sorted(registry_platforms(team.client, team.name)) == found.platforms
+    tags = (one.tag, team.variant)  # a toy's tag has no version in it
+    assert {team.digest(f"{team.place}/python:{tag}") for tag in tags} == {found.digest}
+    python = f"{team.place}/python"
+    attested = [
+        [command, "--yes", "--key", "team.key", "--type", kind, "--predicate", f"{folder}/{team.variant}{end}", name]
+        for folder, name in ((amd64, f"{python}@{one.digest}"), (arm64, f"{python}@{other.digest}"))
+        for command, kind, end in (
+            ("attest", "cyclonedx", ".cdx.json"),
+            ("attest", "slsaprovenance1", ".provenance.json"),
+        )
+    ]
+    signed = ["sign", "--yes", "--key", "team.key", "--recursive", f"{python}@{found.digest}"]
+    assert cosign.asked == [*attested, signed]
+    team.run("publish", str(amd64), str(arm64))
+    assert (len(cosign.asked), read_published(team.root / FILE)) == (5, found)
+    team.forget()
+    (tmp_path / "Dockerfile").write_text("FROM python:3.13-slim\n")
+    team.run("swap", str(tmp_path / "Dockerfile"), "--to", team.variant, "--write")
+    assert f"\nFROM {found.reference}\n" in (tmp_path / "Dockerfile").read_text()
+    assert found.reference in team.run("pull", team.variant)
+    assert (team.image.id, f"{python}@{found.digest}" in team.names()) == (image.id, True)
+    team.run("swap", str(tmp_path / "Dockerfile"), "--check", "--to", team.variant)
+
+
+def test_what_is_not_signed_is_not_recorded_or_recorded_so(
+    publisher: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cosign = Cosign(tmp_path / "bin", monkeypatch)
+    publisher.move("push", "--record", str(tmp_path / "amd64"))
+    assert "no matching signatures" in publisher.run("publish", str(tmp_path / "amd64"), fails=REGISTRY_FAILED)
+    assert (publisher.root / FILE).read_text() == HEAD
+    asked = len(cosign.asked)
+    publisher.run("publish", str(tmp_path / "amd64"), "--unsigned")
+    assert (len(cosign.asked), read_published(publisher.root / FILE).signed) == (asked, False)
+    cosign.accept()
+    publisher.run("publish", str(tmp_path / "amd64"))
+    assert read_published(publisher.root / FILE).signed
+
+
+def test_a_published_image_of_other_files_is_not_taken(team: Team, tmp_path: Path) -> None:
+    team.move("push", "--record", str(tmp_path / "amd64"))
+    one = read_published(tmp_path / "amd64/published.toml")
+    team.replace(team.name)
+    other = one.model_copy(update={"digest": team.digest()})
+    (team.root / FILE).write_text(written({one.name: other}))
+    team.forget()
+    assert f"@{other.digest}" in team.run("pull", team.variant, fails=BUILD_FAILED)
+    assert not team.images()
+    gone = one.model_copy(update={"digest": f"sha256:{'0' * 64}"})
+    (team.root / FILE).write_text(written({one.name: gone}))
+    assert gone.digest in team.run("pull", team.variant, fails=REGISTRY_FAILED)
+    (team.root / FILE).write_text(HEAD)

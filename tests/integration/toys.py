@@ -12,6 +12,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+from interlock.catalog import published
 from interlock.catalog.overlay import SHARED_FILES
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Base, Mode
@@ -164,6 +165,7 @@ def copy_project(source: Path, target: Path, variants: list[str], workloads: lis
     known = [path.stem for path in (source / "variants").glob("*.toml")]
     for name in set(known) - set(variants):
         shutil.rmtree(target / "dockerfiles" / name, ignore_errors=True)
+    (target / published.FILE).write_text(published.HEAD)  # it names variants that are left out
     (target / "results").mkdir()
     return target
 

@@ -103,7 +103,8 @@ ENGINES = {
     "docker": Engine(all_rights()),
     "podman": Engine(
         all_rights(),
-        ("podman", "catatonit", "runc", "uidmap", "slirp4netns", "passt", "iptables", "nftables"),
+        # The last two where no registry answers, as beside Docker.
+        ("podman", "catatonit", "runc", "slirp4netns", "passt", "iptables", "nftables", "mmdebstrap", "uidmap"),
         # Devices have the rights of a machine's, not those that the machine below gives them.
         f"chmod 666 /dev/fuse /dev/net/tun; printf '{CONTAINERS_CONF}' > /etc/containers/containers.conf",
     ),

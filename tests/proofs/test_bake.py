@@ -6,6 +6,7 @@ It runs in a container, as Debian 12 has no package of it.
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,15 @@ def image_with_buildx(client: Any, catalog: Catalog, options: BuildOptions) -> s
     """The id of an image that has Debian's package of buildx."""
     base = ensure_base(client, catalog.bases["trixie"], options.cache, print)
     return build_aside(client, {"Dockerfile": DOCKERFILE}, "buildx", "Dockerfile", buildargs={"BASE": base.reference})
+
+
+def config_with_buildx(client: Any, catalog: Catalog, options: BuildOptions, folder: Path) -> Path:
+    """Make a folder a configuration of docker's command that has the plugin, and return it."""
+    (folder / "cli-plugins").mkdir()
+    made = client.containers.create(image_with_buildx(client, catalog, options))
+    subprocess.run(["docker", "cp", f"{made.id}:{BUILDX}", str(folder / "cli-plugins")], check=True)
+    made.remove()
+    return folder
 
 
 @pytest.fixture(scope="module")

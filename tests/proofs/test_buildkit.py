@@ -18,7 +18,7 @@ from interlock.engine.build import one_build
 from interlock.engine.docker import connect
 from interlock.engine.protocol import BuildOptions
 from tests.builders import ROOT
-from tests.proofs.test_bake import BUILDX, image_with_buildx
+from tests.proofs.test_bake import config_with_buildx
 
 TESTS = ("build", "sources", "symbols", "verify", "cells", "audit", "trial")
 
@@ -26,12 +26,7 @@ TESTS = ("build", "sources", "symbols", "verify", "cells", "audit", "trial")
 @pytest.fixture
 def buildx(client: Any, catalog: Catalog, options: BuildOptions, tmp_path: Path) -> Path:
     """A configuration of docker's command that has the plugin."""
-    plugins = tmp_path / "cli-plugins"
-    plugins.mkdir()
-    made = client.containers.create(image_with_buildx(client, catalog, options))
-    subprocess.run(["docker", "cp", f"{made.id}:{BUILDX}", str(plugins)], check=True)
-    made.remove()
-    return tmp_path
+    return config_with_buildx(client, catalog, options, tmp_path)
 
 
 def test_the_engines_tests_of_builds_pass_with_buildkit(buildx: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from interlock import untrusted
 from interlock.catalog.claims import Claim, ClaimsFile
 from interlock.catalog.overlay import OwnFile, lay, own_files, own_folder
+from interlock.catalog.published import Published, load_published
 from interlock.catalog.reading import load_files, load_table, parse, read_tables, read_toml
 from interlock.catalog.types import LIMIT, TWIN, Data, Right, split_label
 from interlock.catalog.variants import FOLDERS, Base, Condition, Difference, Family, Profile, Variant, VariantFile
@@ -39,6 +40,7 @@ class Catalog(Data):
     variants: dict[str, Variant]
     workloads: dict[str, Workload]
     conditions: dict[str, Condition]
+    published: dict[str, Published] = {}  # by variant
 
 
 def check_consistency(catalog: Catalog) -> None:
@@ -167,6 +169,7 @@ def load(root: Path) -> Catalog:
         variants=_fill_in(variants, differences.values()),
         workloads=load_files(root, "workloads", Workload, WorkloadFile),
         conditions=load_table(root, "workloads/conditions.toml", Condition),
+        published=load_published(root, variants),
     )
     check_consistency(catalog)
     _check_files(root, catalog)

@@ -14,10 +14,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from interlock.analysis.pick.figures import recorded_figures
-from interlock.catalog import project, rendering
+from interlock.catalog import project, published, rendering
 from interlock.catalog.project import Catalog, ProjectPaths, by_profile
+from interlock.catalog.published import published_image
 from interlock.catalog.rendering import generated_files
-from interlock.cli import progress
+from interlock.cli import progress, publishing
 from interlock.cli.choosing import choose_engine, lead_to
 from interlock.cli.main import REFERENCE, reference_page
 from interlock.cli.options import (
@@ -40,7 +41,7 @@ from interlock.engine.build.image import ImagePlan, id_of_tag
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import Registry, parse_registry
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError
+from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError, require
 from interlock.report import variants_page
 from interlock.results import generated, store
 from interlock.results.experiments import Built, State
@@ -280,11 +281,21 @@ def push_command(
     force: Annotated[
         bool, typer.Option("--force", help="Push even if someone else moved the tag or pushed the same content.")
     ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Push by content hash alone, and write what `publish` needs into a folder."
+        ),
+    ] = None,
 ) -> None:
     """Push built variants to a registry.
 
     The engine pushes, with its logins.
     """
+    if record is not None:
+        require("sbom", "push --record")
+        if force:
+            raise UsageError(key="--force", found="is given with --record, which moves no tag", todo="Leave one out.")
     team = parse_registry(registry, "--registry")
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
@@ -301,48 +312,84 @@ def push_command(
         bases = [registries.push_base(containers.client, one, team, transfers) for one in with_own_base]
 
         def move(one: Built) -> Row:
-            pushed = registries.push(containers.client, one, team, transfers, force=force)
+            if record is not None:
+                pushed = registries.push_untagged(containers.client, one, team, transfers)
+            else:
+                pushed = registries.push(containers.client, one, team, transfers, force=force)
             return pushed.built, pushed.state, pushed.note
 
         rows, failed = _move_each(ready, move, transfers)
     for said in filter(None, bases):
         console.print(Text(said), soft_wrap=True)
-    _show_moved(rows, failed)
+    if record is not None and not failed:
+        publishing.record(containers.client, known, [built for built, *_ in rows], team, record)
+    _show_moved(rows if record is None else [], failed)
 
 
 def pull_command(
-    registry: RegistryOption, variants: Variants = None, profile: Profile = None, verify: VerifyKey = None
+    registry: Annotated[
+        str | None,
+        typer.Option(metavar="HOST[:PORT]/NAMESPACE", help="Registry of a team (default: what the project published)."),
+    ] = None,
+    variants: Variants = None,
+    profile: Profile = None,
+    verify: VerifyKey = None,
 ) -> None:
-    """Pull variants from a registry.
+    """Pull variants: what the project published, or what a team pushed.
 
     Only images that match this project's files are taken, and each is tested as if it had been built here.
     """
-    team = parse_registry(registry, "--registry", verify)
+    team = parse_registry(registry, "--registry", verify) if registry else None
     if verify is not None:
         registries.require_cosign()
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
+    if team is None:
+        names = _published_names(known, names, profile, named=bool(variants))
+    places = {name: team or parse_registry(known.published[name].registry, published.FILE, verify) for name in names}
     containers = connect()
     write_generated(paths, known)
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "pull", len(names))
         plans: list[ImagePlan] = []
         for one, mine in by_profile(known, names, profile):
-            options = build_options(paths, one == "release", registry=team, pulls_only=True)
-            plans += _plans(containers, known, mine, options, transfers, named=bool(variants))
+            for place in dict.fromkeys(places[name] for name in mine):
+                options = build_options(paths, one == "release", registry=place, pulls_only=True)
+                there = [name for name in mine if places[name] == place]
+                plans += _plans(containers, known, there, options, transfers, named=bool(variants))
 
         def move(plan: ImagePlan) -> Row | None:
-            return _pull(containers, plan, team, transfers, named=bool(variants))
+            digest = "" if team else known.published[plan.variant.name].digest
+            return _pull(containers, plan, places[plan.variant.name], transfers, named=bool(variants), digest=digest)
 
         rows, failed = _move_each(plans, move, transfers)
-    _tell_skipped(team, len(plans) - len(rows) - len(failed), len(names))
+    where = ", ".join(dict.fromkeys(place.name for place in places.values()))
+    _tell_skipped(where, len(plans) - len(rows) - len(failed), len(names))
     if not rows and not failed:
         raise TagError(
-            key=team.name,
+            key=where,
             found="has no image that was built from this project's files",
             todo="Run `interlock push` where they are built.",
         )
     _show_moved(rows, failed)
+
+
+def _published_names(known: Catalog, names: list[str], profile: str | None, *, named: bool) -> list[str]:
+    """Return the variants that are published; TagError if a named one is not, or none is."""
+    wanted = [(known.variants[name], one) for one, mine in by_profile(known, names, profile) for name in mine]
+    there = [variant.name for variant, one in wanted if published_image(known.published, variant, one)]
+    for name in names if named else ():
+        if name not in there:
+            raise _unpublished(name, "is not published")
+    if not there:
+        raise _unpublished("", "nothing is published yet")
+    return there
+
+
+def _unpublished(name: str, found: str) -> TagError:
+    """Return the error of an image that the project has not published."""
+    todo = f"Build it (`interlock build {name or 'VARIANT'}`), or name a team's registry with --registry."
+    return TagError(file=published.FILE, key=name, found=found, todo=todo)
 
 
 def _plans(
@@ -354,15 +401,19 @@ def _plans(
     return [one for one in found if isinstance(one, ImagePlan)]
 
 
-def _pull(containers: DockerEngine, plan: ImagePlan, team: Registry, on_step: OnStep, *, named: bool) -> Row | None:
-    """Pull an image; None if the registry does not have it and it was not named.
+def _pull(
+    containers: DockerEngine, plan: ImagePlan, team: Registry, on_step: OnStep, *, named: bool, digest: str
+) -> Row | None:
+    """Pull an image, a published one by its digest; None if the registry does not have it and it was not named.
 
-    TagError if it was named.
+    TagError if it was named, or is published.
     """
     before = id_of_tag(containers.client, plan.tag)
-    pulled = registries.pull(containers.client, plan, team, on_step)
+    pulled = registries.pull(containers.client, plan, team, on_step, digest)
     if pulled is not None:
         return pulled, "unchanged" if pulled.image_id == before else "pulled", ""
+    if digest:
+        raise _unpublished(plan.variant.name, f"{team.name} does not have {digest} any more")
     other = registries.why_missing(containers.client, plan, team)
     if other is not None:
         raise other
@@ -402,9 +453,9 @@ def _move_each(
     return rows, failed
 
 
-def _tell_skipped(team: Registry, number: int, total: int) -> None:
+def _tell_skipped(where: str, number: int, total: int) -> None:
     if number:
-        line = f"skip    {number} of {total} variants: {team.name} has no image of them as they are now"
+        line = f"skip    {number} of {total} variants: {where} has no image of them as they are now"
         console.print(Text(line), soft_wrap=True)
 
 

@@ -66,7 +66,7 @@ def swap_command(
         bool, typer.Option("--try", help="Build and start the changed Dockerfile before it is written.")
     ] = False,
     local: Annotated[
-        bool, typer.Option("--local", help="Allow an image that only this machine has, if no registry has it.")
+        bool, typer.Option("--local", help="Take this machine's image though it is published, or no registry has it.")
     ] = False,
     profile: Profile = None,
     verify: VerifyKey = None,
@@ -91,7 +91,7 @@ def swap_command(
     elif check_only:
         _check(place, to, stage, profile, verify)
     else:
-        image, caveats = resolve(str(to), profile)
+        image, caveats = resolve(str(to), profile, local=local)
 
         def swapped(path: Path, text: str) -> PlannedFile:
             made = files.swapped_file(printable_name(path), text, image, stage, paths=paths)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from interlock.catalog import project
 from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.published import Published, published_image
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Mode
 from interlock.cli.images import build_line, build_options
@@ -51,16 +52,41 @@ def target_of(to: str, wanted: str | None) -> Target:
     return Target(known, project_paths, name, modes.get(mode_name or ""), profile)
 
 
-def resolve(to: str, profile: str | None) -> tuple[NewImage, list[Caveat]]:
-    """Return the image to swap in, with its digest where it is known, and caveats."""
+def resolve(to: str, profile: str | None, *, local: bool = False) -> tuple[NewImage, list[Caveat]]:
+    """Return the image to swap in, with its digest where it is known, and caveats.
+
+    It is this engine's if a push or a pull gave it a digest, else the published one, which `local` leaves out.
+    """
     target = target_of(to, profile)
     built, caveats = _built(target)
-    reference = built.reference if built else target.tag
-    mode = [Caveat(0, text) for text in _of_mode(target.mode)]
     variants = target.known.variants
-    platforms = _platforms(built) if built else []
+    there = published_image(target.known.published, variants[target.name], target.profile)
+    if there is not None and not local and not _is_elsewhere(built, there):
+        reference, platforms = there.reference, there.platforms
+        caveats = _of_published(there, variants[target.name].version, built)
+    else:
+        reference = built.reference if built else target.tag
+        platforms = _platforms(built) if built else []
+    mode = [Caveat(0, text) for text in _of_mode(target.mode)]
     image = new_image(variants[target.name], target.profile, reference, variants.values(), platforms)
     return image, [*mode, *caveats]
+
+
+def _is_elsewhere(built: Built | None, there: Published) -> bool:
+    """Return whether this engine's image is in another repository than the published one, as a team's is."""
+    return built is not None and built.digest is not None and built.digest.partition("@")[0] != there.repository
+
+
+def _of_published(there: Published, version: str, built: Built | None) -> list[Caveat]:
+    """Return what is to know of a published image that is put in place of what is here."""
+    told = []
+    if there.version != version:
+        told.append(f"the published image is Python {there.version}, variants/{there.name}.toml says {version}")
+    if not there.signed:
+        told.append("the published image is not signed")
+    if built is not None and built.digest is None:
+        told.append("the published image is put in, not what is built here; --local takes that one")
+    return [Caveat(0, text, Weight.KNOW) for text in told]
 
 
 def _platforms(built: Built) -> list[str]:

@@ -70,6 +70,23 @@ def push(client: DockerClient, built: Built, registry: Registry, on_step: OnStep
     return Pushed(_with_digest(built, name, digest), "pushed")
 
 
+def push_untagged(client: DockerClient, built: Built, registry: Registry, on_step: OnStep) -> Pushed:
+    """Push a built variant's image by its content hash alone; its tags come later.
+
+    TagError if the registry has another image of this content, which nobody has checked here.
+    """
+    name, hashed = registry.name_of(built.tag), registry.hashed(built.tag, built.content_hash)
+    there = registry_digest(client, hashed)
+    if there is not None and there not in _digests(client, built.tag, name):
+        todo = f"Take that image: `interlock pull {built.variant} --registry {registry.name}`."
+        raise TagError(key=hashed, found="it was built from the same files elsewhere", todo=todo)
+    image = client.images.get(built.tag)
+    digest = there or _push(client, image, [hashed], registry, lambda step: on_step(built.variant, step))
+    put_tag(image, name)  # the engine keeps a digest as long as it has a tag of the same repository
+    _untag(client, hashed)
+    return Pushed(_with_digest(built, name, digest), "unchanged" if there else "pushed")
+
+
 def push_base(client: DockerClient, built: Built, registry: Registry, on_step: OnStep) -> str:
     """Push a base that mmdebstrap made, because other machines would make another one; return what to tell of it.
 
@@ -201,25 +218,30 @@ def platform_name(attributes: Mapping[str, Any]) -> str:
     return "/".join(filter(None, map(lower.get, ("os", "architecture", "variant")))).removesuffix("/v8")
 
 
-def pull(client: DockerClient, plan: ImagePlan, registry: Registry, on_step: OnStep) -> Built | None:
-    """Pull the image of a plan and tag it as if it had been built here; return None if the registry has none.
+def pull(client: DockerClient, plan: ImagePlan, registry: Registry, on_step: OnStep, digest: str = "") -> Built | None:
+    """Pull the image of a plan, by its digest if one is given, and tag it as if it had been built here.
 
-    Raises RegistryError if the registry does not answer or refuses, SignatureError if the registry's key has not
-    signed the image, and BuildError if it is not what its name promises; then nothing of it stays.
+    Returns None if the registry has none. Raises RegistryError if the registry does not answer or refuses,
+    SignatureError if the registry's key has not signed the image, and BuildError if it is not what its name promises;
+    then nothing of it stays.
     """
     started = time.monotonic()
     hashed = registry.hashed(plan.tag, plan.content_hash)
-    image = _fetch(client, hashed, registry, plan.variant.name, on_step)
+    name = f"{hashed.rpartition(':')[0]}@{digest}" if digest else hashed
+    image = _fetch(client, name, registry, plan.variant.name, on_step)
     if image is None:
         return None
     try:
-        _require_content(plan, image, hashed)
+        _require_content(plan, image, name)
         on_step(plan.variant.name, "proving")
         require_proof(plan.variant, ask_facts(client, image.id))
         # The engine keeps a digest as long as it has a tag of the same repository.
         take_tag(client, image.id, registry.name_of(plan.tag))
         image = take_tag(client, image.id, plan.tag)
-    finally:
+    except BaseException:
+        _untag(client, name)
+        raise
+    if not digest:
         _untag(client, hashed)
     return describe_image(plan, image, time.monotonic() - started, reused=True, pulled_from=registry.name)
 
@@ -256,7 +278,7 @@ def why_missing(client: DockerClient, plan: ImagePlan, registry: Registry) -> Ta
 
 def _fetch(client: DockerClient, name: str, registry: Registry, subject: str, on_step: OnStep) -> Image | None:
     """Pull an image by this name; None if the registry has none. With a key it must be signed, else it is removed."""
-    repository, _, tag = name.rpartition(":")
+    repository, _, tag = name.rpartition("@" if "@" in name else ":")
     with registry_errors(registry.host):
         try:
             events = client.api.pull(repository, tag, stream=True, decode=True)
@@ -276,11 +298,11 @@ def _fetch(client: DockerClient, name: str, registry: Registry, subject: str, on
     return image
 
 
-def require_cosign() -> None:
-    """Raise UsageError if --verify is given and cosign is not there."""
+def require_cosign(key: str = "--verify", otherwise: str = "leave out --verify") -> None:
+    """Raise UsageError if cosign is not there, which an option or a command needs; `otherwise` does without it."""
     if shutil.which("cosign") is None:
-        found = "cosign, which checks signatures, is not installed"
-        raise UsageError(key="--verify", found=found, todo="Install cosign, or leave out --verify.")
+        found = "cosign, which signs images and checks signatures, is not installed"
+        raise UsageError(key=key, found=found, todo=f"Install cosign, or {otherwise}.")
 
 
 def require_signed(reference: str, key: str) -> None:
@@ -294,7 +316,7 @@ def require_signed(reference: str, key: str) -> None:
         )
 
 
-def _require_content(plan: ImagePlan, image: Image, hashed: str) -> None:
+def _require_content(plan: ImagePlan, image: Image, name: str) -> None:
     """Raise BuildError unless the image's labels have the plan's content hash, variant and profile."""
     expected = {
         HASH_LABEL: plan.content_hash,
@@ -305,7 +327,7 @@ def _require_content(plan: ImagePlan, image: Image, hashed: str) -> None:
         found = image.labels.get(label, "")
         if found != value:
             raise BuildError(
-                key=hashed,
-                found=f"the registry's image has label {label} '{found}', expected '{value}': the tag has moved",
-                todo="Push the image again with --force from the machine that built it.",
+                key=name,
+                found=f"the registry's image has label {label} '{found}', expected '{value}'",
+                todo=f"Build it (`interlock build {plan.variant.name}`), or push it again from where these files are.",
             )

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from docker import DockerClient
+from docker.errors import ImageNotFound
 
 from interlock.engine.build import one_build
 from interlock.engine.build.image import build_failure
@@ -114,6 +115,7 @@ DOCKER = """\
 cd {folder}; printf '%s\\n' "$@" > words; env > environment; cat > context.tar; cat said
 [ -f sleeps ] && { touch began; exec sleep 60; }
 [ -f id ] && cp id "$3"
+[ -f metadata.json ] && cp metadata.json "$5"
 exit $(cat code)
 """
 
@@ -132,17 +134,24 @@ class WithDocker:
         return (self.folder / name).read_text()
 
 
-def client_of(components: str = "Engine", *, goes: bool = False) -> Any:
-    """A client that `open_client` would give; of an engine that is gone, if it goes."""
+def client_of(components: str = "Engine", *, goes: bool = False, known: str = "sha256:1234") -> Any:
+    """A client that `open_client` would give, of an engine that knows one image; it may be gone."""
 
     def ping() -> bool:
         if goes:
             raise ConnectionError("[Errno 111] Connection refused")
         return True
 
+    def get(image_id: str) -> Any:
+        if image_id != known:
+            raise ImageNotFound(image_id)
+        return SimpleNamespace(id=known)
+
     version = {"Components": [{"Name": components}]}
     api = SimpleNamespace(close=lambda: None)
-    return SimpleNamespace(address=Address("unix:///x.sock"), version=lambda: version, api=api, ping=ping)
+    return SimpleNamespace(
+        address=Address("unix:///x.sock"), version=lambda: version, api=api, ping=ping, images=SimpleNamespace(get=get)
+    )
 
 
 @pytest.fixture
@@ -165,7 +174,7 @@ def test_buildkit_gets_the_context_and_the_options_and_no_value_of_an_argument_i
     assert steps == ["compiling"]
     assert log == ["interlock: step compiling\n", "cc -c a.c\n"]
     given = machine.read("words").splitlines()
-    assert given[3:] == [
+    assert given[5:] == [
         *("--build-arg", "MIRROR", "--label", "a=b c", "--target", "symbols", "--network", "none", "-")
     ]
     seen = machine.read("environment").splitlines()
@@ -173,6 +182,15 @@ def test_buildkit_gets_the_context_and_the_options_and_no_value_of_an_argument_i
     assert not [line for line in seen if line.startswith(("BUILDX_BUILDER", "EMPTY"))]
     with tarfile.open(machine.folder / "context.tar") as context:
         assert {name: context.extractfile(name).read() for name in context.getnames()} == FILES  # type: ignore[union-attr]
+
+
+def test_an_image_has_the_id_that_the_engine_knows_it_by(docker: Any) -> None:
+    machine = docker("", 0)
+    (machine.folder / "id").write_text("sha256:1234")
+    (machine.folder / "metadata.json").write_text('{"containerimage.digest": "sha256:5678", "other": 1}')
+    for known in ("sha256:1234", "sha256:5678"):
+        assert one_build.run_build(client_of(known=known), FILES, [], lambda _: None) == known
+    assert one_build.run_build(client_of(known="sha256:9"), FILES, [], lambda _: None) is None
 
 
 @pytest.mark.parametrize("words", FAILURES)

@@ -152,7 +152,7 @@ exit 1
 @pytest.fixture
 def workshop(tmp_path: Path) -> BuildSetup:
     """A workshop whose engine has no images but the one that a build is said to make."""
-    image = SimpleNamespace(attrs={"Size": 1})
+    image = SimpleNamespace(id="sha256:1234", attrs={"Size": 1})
     client = SimpleNamespace(api=SimpleNamespace(images=lambda **_: []), images=SimpleNamespace(get=lambda _: image))
     return BuildSetup(cast("DockerClient", client), Address(""), "trial-1", tmp_path / "work", tmp_path, CLASSIC)
 

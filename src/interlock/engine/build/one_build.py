@@ -13,10 +13,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from docker import DockerClient
+from docker.errors import ImageNotFound, NullResource
 
 from interlock import untrusted
 from interlock.engine.build.sources import tar_of
@@ -32,6 +34,7 @@ from interlock.engine.client import (
 from interlock.engine.ended import run_here
 from interlock.errors import EngineError
 from interlock.results.experiments import EngineName
+from interlock.untrusted import parse_json
 
 DOCKER = "docker"
 EXIT_CODE = "interlock: exit code {}"
@@ -162,8 +165,8 @@ def _by_buildkit(
     arguments = {name: value for name, value in options.get("buildargs", {}).items() if value}
     labels = [f"{name}={value}" for name, value in options.get("labels", {}).items()]
     with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder, "id")
-        words = [DOCKER, "build", "--iidfile", str(answer)]
+        answers = Answers(Path(folder))
+        words = [DOCKER, "build", *answers.options]
         # A value stays out of the list of processes: the address of a mirror may have a password.
         words += [word for name in arguments for word in ("--build-arg", name)]
         words += [word for label in labels for word in ("--label", label)]
@@ -173,11 +176,43 @@ def _by_buildkit(
             context.seek(0)
             environment = docker_environment(client.address) | arguments
             code = follow_docker(environment, [*words, "-"], context, log, _on_line(on_step))
-        if code == 0 and answer.is_file():
-            return answer.read_text(encoding="utf-8").strip()
+        image_id = answers.image_id(client) if code == 0 else None
+    if image_id is not None:
+        return image_id
     require_answer(client)
     log += [f"{EXIT_CODE.format(code)}\n" for code in ENDED_WITH.findall("".join(log))[-1:]]
     return None
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The files of a folder into which docker's command writes what BuildKit, or the classic builder, has made."""
+
+    folder: Path
+    by_buildkit: bool = True
+
+    @property
+    def options(self) -> list[str]:
+        """Return the options that ask for them."""
+        metadata = ["--metadata-file", str(self.folder / "metadata.json")] if self.by_buildkit else []
+        return ["--iidfile", str(self.folder / "id"), *metadata]
+
+    def image_id(self, client: DockerClient) -> str | None:
+        """Return the id by which the engine has the image; None if nothing was made.
+
+        containerd's store calls an image by the digest of its manifest, the others by that of its configuration, which
+        is what docker's command writes either way.
+        """
+        said = self._read("metadata.json")
+        known = parse_json(said.encode()) if said else {}
+        for one in (self._read("id"), str(known.get("containerimage.digest", ""))):
+            with suppress(ImageNotFound, NullResource):
+                return str(client.images.get(one).id)
+        return None
+
+    def _read(self, name: str) -> str:
+        path = self.folder / name
+        return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
 
 
 def _on_line(on_step: Callable[[str], None]) -> Callable[[str], str]:

@@ -19,6 +19,7 @@ from docker.utils.build import tar as tar_context
 from interlock.engine.build.image import keep_log
 from interlock.engine.build.one_build import (
     DOCKER,
+    Answers,
     build_with_steps_kept,
     buildx,
     docker_environment,
@@ -110,11 +111,12 @@ def _build(
 ) -> UserImage | None:
     """Build once and return the image, None if that fails; the output is appended to `log`."""
     started = time.monotonic()
-    answer = workshop.folder / f"{name}.id"
+    answers = Answers(workshop.folder / f"{name}.built", workshop.builder != CLASSIC)
+    answers.folder.mkdir(parents=True, exist_ok=True)
     before = _image_ids(workshop.client)
     labels = [word for name, value in labels_of(workshop.owner).items() for word in ("--label", f"{name}={value}")]
-    words = [DOCKER, "build", *labels, "--iidfile", str(answer), "--force-rm"]
-    done = False
+    words = [DOCKER, "build", *labels, *answers.options, "--force-rm"]
+    image_id = None
 
     def read(line: str) -> str:
         if step := STEP.match(line.rstrip()):
@@ -125,14 +127,14 @@ def _build(
         with _context(workshop, recipe) as (context, stdin):
             environment = docker_environment(workshop.address)
             code = follow_docker(environment, [*words, *recipe.options, *context], stdin, log, read)
-        done = code == 0 and answer.is_file()
+        image_id = answers.image_id(workshop.client) if code == 0 else None
     finally:
         left = _left("".join(log), before)
-        if not done:
+        if image_id is None:
             leftovers.remove_images(workshop.client, left)
-    if not done:
+    if image_id is None:
         return None
-    image_id, duration_s = answer.read_text(encoding="utf-8").strip(), time.monotonic() - started
+    duration_s = time.monotonic() - started
     made = workshop.client.images.get(image_id).attrs
     return UserImage(image_id, duration_s, made["Size"], _content_hash(made), left)
 
