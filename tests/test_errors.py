@@ -105,7 +105,6 @@ MODULES = {
     "ansible-core": "ansible",
     "cyclonedx-python-lib": "cyclonedx",
     "numpy": "numpy",
-    "pyarrow": "pyarrow",
     "pyperf": "pyperf",
     "scipy": "scipy",
     "vl-convert-python": "vl_convert",

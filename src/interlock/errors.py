@@ -239,7 +239,6 @@ class Interrupted(BaseException):
 EXTRAS = {
     "measure": ("numpy", "scipy", "pyperf"),
     "report": ("numpy", "scipy"),
-    "export": ("numpy", "scipy", "pyarrow"),
     "sbom": ("cyclonedx",),
     "fleet": ("numpy", "scipy", "ansible"),
 }
