@@ -106,7 +106,6 @@ MODULES = {
     "cyclonedx-python-lib": "cyclonedx",
     "sigstore": "sigstore",
     "numpy": "numpy",
-    "pyarrow": "pyarrow",
     "pyperf": "pyperf",
     "scipy": "scipy",
     "vl-convert-python": "vl_convert",

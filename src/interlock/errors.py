@@ -245,7 +245,6 @@ class Interrupted(BaseException):
 EXTRAS = {
     "measure": ("numpy", "scipy", "pyperf"),
     "report": ("numpy", "scipy"),
-    "export": ("numpy", "scipy", "pyarrow"),
     "sbom": ("cyclonedx",),
     "update": ("sigstore",),
     "fleet": ("numpy", "scipy", "ansible"),

@@ -113,7 +113,7 @@ def test_a_shell_completes_commands_and_the_options_of_one() -> None:
         ).stdout
 
     assert complete("interlock com").split() == ["compare"]
-    assert "--times" in complete("interlock compare --t").split()
+    assert "--markdown" in complete("interlock compare --m").split()
     assert complete("interlock build --engine p").split() == ["podman"]
 
 

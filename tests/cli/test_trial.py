@@ -50,11 +50,10 @@ def test_a_trial_is_reported_compared_and_exported_as_an_experiment(tmp_path: Pa
     assert verdicts == {FAST: "switch", DEAD: "do not switch"}
     said("report", first, "--html")
     assert (first / "report.html").is_file()
-    (kind,) = json.loads(said("compare", first, second, "--json"))["kinds"]
-    (row,) = kind["tables"][0]["rows"]
+    (row,) = json.loads(said("compare", first, second, "--json"))["tables"][0]["rows"]
     assert row["change"]["verdict"] == "slower"
-    said("export", first, "--output", tmp_path / "tables", "--format", "csv")
-    assert FAST in (tmp_path / "tables/cells.csv").read_text()
+    said("export", first, "--output", tmp_path / "tables")
+    assert FAST in (tmp_path / "tables/ratios.csv").read_text()
 
 
 def test_a_trial_answers_no_pick(tmp_path: Path, run: Run) -> None:

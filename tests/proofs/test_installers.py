@@ -11,11 +11,8 @@ from typing import Any
 import pytest
 from docker.errors import ContainerError
 
-from interlock.catalog.project import Catalog
-from interlock.engine.build.contract import ContractState
 from interlock.engine.build.image import read_context
 from interlock.engine.build.one_build import run_build
-from interlock.engine.packages.uv_and_poetry import ask_installers
 from tests.integration.images import Images
 
 # It asks for a Python that no image here has.
@@ -119,22 +116,6 @@ def said(client: Any, wheels: Path) -> Iterator[Any]:
 def test_uv_takes_the_interpreter_of_the_image(built: Images, said: Any, case: str, variant: str) -> None:
     command, python = FOR_ALL[case]
     assert said(built[variant].image_id, command, python, "import agreed; ") == ["13", str(variant.endswith("t"))]
-
-
-@pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize(("lines", "kept"), [("", [True, True]), ("ENV UV_PYTHON=3.8", [False, True])])
-def test_a_check_installs_both_and_asks_which_interpreter_they_take(
-    client: Any, catalog: Catalog, built: Images, lines: str, kept: list[bool]
-) -> None:
-    variant = "cpython-3.14t"  # for 3.13t poetry's packages have no wheels
-    dockerfile = f"FROM {built[variant].image_id}\nLABEL asked=1\n{lines}\n"
-    image = run_build(client, {"Dockerfile": dockerfile.encode()}, [], lambda _: None)
-    assert image
-    try:
-        found = ask_installers(client, catalog.variants[variant], image)
-        assert [one.verdict is ContractState.OK for one in found] == kept
-    finally:
-        client.images.remove(image, force=True)
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -10,18 +10,21 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from interlock.analysis.changes import changes_between
-from interlock.analysis.cohorts import kind_summaries
+from interlock.analysis.changes import Changes, Side, changes_between
+from interlock.analysis.cohorts import Extract, kind_summaries
 from interlock.errors import StoreError
 from interlock.report import comparisons
 from interlock.report.comparisons import Document
 from tests.analysis.extracts import BASE, OTHER, THIRD, make_extract, write_experiment
 
 
-def changed(*, times: bool = False, **after: Any) -> Document:
+def changes(before: Extract, after: Extract) -> Changes:
+    return changes_between(Side("A", before), Side("B", after))
+
+
+def changed(**after: Any) -> Document:
     before = make_extract({OTHER: 2.0, THIRD: 3.0, "cpython-3.9": 1.0})
-    (found,) = changes_between(("A", [before]), ("B", [make_extract({OTHER: 2.4, THIRD: 3.0}, 1, **after)]))
-    return comparisons.changes_document(found, times=times)
+    return comparisons.changes_document(changes(before, make_extract({OTHER: 2.4, THIRD: 3.0}, 1, **after)))
 
 
 def test_the_head_of_a_change_names_both_sides_the_kind_and_how_many_changed() -> None:
@@ -53,23 +56,6 @@ def test_what_changed_stands_first_and_every_ratio_after_it() -> None:
     assert row[2:] == ("2.000x [1.993, 2.007]", "2.400x [2.392, 2.408]", row[4], "slower", "same")
     assert row[4].startswith("1.200x [1.19")
     assert table.rows[1][4] == "same within 5 %"
-
-
-def test_times_are_shown_only_when_asked_for_and_labelled() -> None:
-    assert not any("ns per lock" in column for section in changed().sections for column in section.columns)
-    document = changed(times=True)
-    assert any(line.startswith("times ") and line.endswith("not comparable") for line in document.head)
-    columns = document.sections[1].columns
-    assert columns[-2:] == ("ns per lock before (not comparable)", "ns per lock after (not comparable)")
-    assert document.sections[1].rows[0][-2:] == ("200", "240")
-
-
-def test_sides_of_many_hosts_are_named_by_their_folder() -> None:
-    sides = [[make_extract({OTHER: 2.0}, day, host=f"h{one}") for one in range(3)] for day in (0, 1)]
-    (found,) = changes_between(("fleet/a", sides[0]), ("fleet/b", sides[1]))
-    assert (
-        comparisons.changes_document(found, times=True).head[0].startswith("before   fleet/a, 3 hosts, 2026-11-01T06")
-    )
 
 
 @pytest.mark.parametrize("width", [80, 200])
@@ -104,26 +90,19 @@ def test_the_hosts_of_a_kind_are_counted_and_the_extremes_named() -> None:
 
 
 def test_a_change_has_both_ratios_their_change_and_both_experiments() -> None:
-    (found,) = changes_between(("A", [make_extract({OTHER: 2.0})]), ("B", [make_extract({OTHER: 2.4}, 1)]))
-    plain = json.loads(json.dumps(comparisons.changes_data(found, times=False)))
+    plain = json.loads(
+        json.dumps(comparisons.changes_data(changes(make_extract({OTHER: 2.0}), make_extract({OTHER: 2.4}, 1))))
+    )
     assert plain["kind"]["cpu"] == "Example CPU 9000"
-    assert [one["name"] for one in plain["after"]["experiments"]] == ["2026-11-02-a"]
+    assert plain["after"]["name"] == "2026-11-02-a"
     (row,) = plain["tables"][0]["rows"]
     assert row["change"]["ratio"] == pytest.approx(1.2)
     assert (row["variant"], row["image"], row["change"]["verdict"]) == (OTHER, "same", "slower")
-    assert "seconds_per_unit_not_comparable" not in row
-
-
-def test_times_are_there_when_asked_for_under_a_name_that_says_what_they_are() -> None:
-    (found,) = changes_between(("A", [make_extract({OTHER: 2.0})]), ("B", [make_extract({OTHER: 2.4}, 1)]))
-    row = comparisons.changes_data(found, times=True)["tables"][0]["rows"][0]
-    assert row["seconds_per_unit_not_comparable"] == pytest.approx((2e-7, 2.4e-7), rel=0.01)
 
 
 def test_the_open_ends_of_one_round_are_null() -> None:
-    sides = [make_extract({OTHER: 2.0}, day, rounds=1) for day in (0, 1)]
-    (found,) = changes_between(("A", sides[:1]), ("B", sides[1:]))
-    (row,) = json.loads(json.dumps(comparisons.changes_data(found, times=False), allow_nan=False))["tables"][0]["rows"]
+    found = changes(*(make_extract({OTHER: 2.0}, day, rounds=1) for day in (0, 1)))
+    (row,) = json.loads(json.dumps(comparisons.changes_data(found), allow_nan=False))["tables"][0]["rows"]
     assert (row["before"]["low"], row["before"]["high"]) == (0, None)
 
 

@@ -318,14 +318,8 @@ def curves_of(cores: int) -> CurveGroup:
 
 def test_the_table_of_curves_marks_more_workers_than_cores_and_ends_with_the_limit() -> None:
     section = report.curves_section(curves_of(cores=2))
-    assert section.columns[:5] == ("variant", "1", "2", "4 (> 2 cores)", "8 (> 2 cores)")
+    assert section.columns == ("variant", "1", "2", "4 (> 2 cores)", "8 (> 2 cores)")
     assert section.rows[-1][0] == "best limit"
-
-
-def test_a_curve_without_a_fit_has_throughputs_and_no_terms() -> None:
-    row = report.curves_section(curves_of(cores=1)).rows[0]
-    assert row[1].startswith("10")
-    assert row[5:8] == ("-", "-", "-")
 
 
 def test_details_have_a_table_for_each_benchmark_with_the_limits_rows() -> None:

@@ -1,4 +1,4 @@
-"""Rows have every column of their table and no other; files are read by DuckDB, pandas and whatever reads CSV."""
+"""Rows have every column of their table and no other; files have them all."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import duckdb
-import pyarrow.parquet as pq
 import pytest
 
 from interlock.analysis import comparison
@@ -61,7 +59,7 @@ def exported() -> dict[str, list[Record]]:
         update={"user_s": [0.1, 0.2, 0.3], "sys_s": [0.4, 0.5, 0.6], "units": [10, 10, 10]}
     )
     profiles = {(OTHER, "locks"): {"uncontended": profile}}
-    return experiment_rows(experiment, values, profiles, comparison.tables(experiment, values, profiles))
+    return experiment_rows(experiment, values, comparison.tables(experiment, values, profiles))
 
 
 def one_of(table: str, **where: object) -> Record:
@@ -74,7 +72,7 @@ def reference() -> dict[str, list[Record]]:
     """What the latest reference experiment is exported as."""
     experiment = store.read_experiment(REFERENCE)
     values, profiles = store.read_cells(REFERENCE, experiment)
-    return experiment_rows(experiment, values, profiles, comparison.tables(experiment, values, profiles))
+    return experiment_rows(experiment, values, comparison.tables(experiment, values, profiles))
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -83,7 +81,7 @@ def test_no_row_has_a_column_that_is_not_documented_and_every_column_is_filled_s
 ) -> None:
     """Both experiments have all that one can have but digests, notes and spoilt profiles."""
     experiment, values = scaling(cores=4)
-    curved = experiment_rows(experiment, values, {}, comparison.tables(experiment, values, {}))
+    curved = experiment_rows(experiment, values, comparison.tables(experiment, values, {}))
     found = [*reference[table], *curved[table]]
     columns = {column.name for column in TABLES[table]}
     assert {name for row in found for name in row} <= columns
@@ -91,31 +89,18 @@ def test_no_row_has_a_column_that_is_not_documented_and_every_column_is_filled_s
         "digest",
         "notes",
         "profile_reason",
-        *(["mode"] if table == "curves" else []),
     }
 
 
 def test_a_limit_is_a_row_of_its_own_and_each_row_has_its_share_of_the_best_one() -> None:
     experiment, values = scaling()
-    found = experiment_rows(experiment, values, {}, comparison.tables(experiment, values, {}))["ratios"]
+    found = experiment_rows(experiment, values, comparison.tables(experiment, values, {}))["ratios"]
     (limit,) = [one for one in found if (one["variant"], one["mode"], one.get("workers")) == ("limit", "worse", 1)]
     assert (limit["share_of_limit"], limit.get("ratio")) == (pytest.approx(0.75, rel=0.02), None)
     (mine,) = [one for one in found if (one["variant"], one["mode"], one["benchmark"]) == (BASE, None, "pure-1")]
     assert mine["share_of_limit"] == pytest.approx(0.25, rel=0.02)
     assert mine["share_low"] <= mine["share_of_limit"] <= mine["share_high"]
     assert (mine["curve"], mine["workers"]) == ("pure", 1)
-
-
-def test_a_detail_has_a_row_for_each_process() -> None:
-    experiment, values = scaling()
-    found = experiment_rows(experiment, values, {}, comparison.tables(experiment, values, {}))["details"]
-    mine = [one for one in found if (one["variant"], one["mode"], one["benchmark"]) == (BASE, None, "pure-2")]
-    assert [(one["process"], one["figure"]) for one in mine] == [(number, 1.0 + number) for number in range(8)]
-    assert (mine[0]["detail"], mine[0]["of"], mine[0]["per"]) == (
-        "switches per task",
-        "work_voluntary_switches",
-        "unit",
-    )
 
 
 def test_each_value_has_its_process_and_what_that_cost() -> None:
@@ -158,41 +143,17 @@ def test_the_baseline_has_a_time_and_no_ratio_the_twin_a_ratio_and_no_verdict() 
     assert (twin["ratio"] > 0.9, twin.get("verdict")) == (True, None)
 
 
-def test_a_cell_has_its_state_and_reason() -> None:
-    row = one_of("cells", variant=GONE)
-    assert (row["state"], row["reason"], row["profile_state"]) == ("unavailable", "no such host", None)
-    assert one_of("cells", variant=OTHER, mode=None)["notes"] == "stopped early"
-
-
-def test_calls_have_their_phase_and_futex_operations_a_table_of_their_own() -> None:
-    row = one_of("profiles", syscall="futex")
-    assert (row["calls"], row["phase"], row["counted"], row["units"]) == (5, "work", True, 1_000_000)
-    assert (row["errors"], row["wall_ns"]) == (0, None)
-    futex = one_of("futex", operation="wait")
-    assert (futex["calls"], futex["errors"], futex["wall_ns"], futex["longest_ns"]) == (3, 1, 6_000, 4_000)
-
-
-def test_an_image_has_what_its_interpreter_said_and_one_that_is_not_there_its_reason() -> None:
-    row, missing = one_of("images", variant=OTHER), one_of("images", variant=GONE)
-    assert (row["version"], row["size_bytes"], row["base_origin"]) == ("3.13.1", 150_000_000, "mmdebstrap")
-    assert (missing["tag"], missing["size_bytes"], missing["reason"]) == (None, None, "no such host")
-
-
 DOCUMENT = (ROOT / "docs/results.md").read_text(encoding="utf-8")
 REFERENCES = sorted((ROOT / "results/reference").glob("2026-11-21-[ab]"))
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both reference experiments in a folder export/."""
-    folder = tmp_path_factory.mktemp("project") / "export"
-    export.write_tables(
-        {name: folder / f"{name}.parquet" for name in TABLES}, "parquet", rows_of_experiments(REFERENCES)
-    )
-    return folder
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
 
 
-def test_every_value_of_the_files_is_a_row(written: Path) -> None:
+def test_every_value_of_the_files_is_a_row_and_every_ratio_is_the_reports(tmp_path: Path) -> None:
+    counts = export.write_tables(tmp_path / "export", rows_of_experiments(REFERENCES))
     number = sum(
         len(process)
         for folder in REFERENCES
@@ -200,50 +161,13 @@ def test_every_value_of_the_files_is_a_row(written: Path) -> None:
         for one in cell.values()
         for process in one.processes
     )
-    assert pq.read_metadata(written / "values.parquet").num_rows == number > 5000
-
-
-def test_the_documents_sql_runs_in_duckdb_and_says_what_the_report_says(
-    written: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(written.parent)
-    (query,) = re.findall(r"```sql\n(.+?)```", DOCUMENT, re.DOTALL)
-    found = duckdb.connect().execute(query).fetchall()
-    described = store.read_experiment(REFERENCES[1])
-    tables = comparison.tables(described, *store.read_cells(REFERENCES[1], described))
-    (queue,) = [table for table in tables if (table.workload.name, table.benchmark.name) == ("locks", "queue")]
-    rows = sorted(
-        ((row.label, row) for row in queue.rows if row.to_baseline),
-        key=lambda pair: pair[1].to_baseline.ratio.estimate if pair[1].to_baseline else 0,
-    )
-    assert [f"{variant}+{mode}" if mode else variant for variant, mode, *_ in found] == [label for label, _ in rows]
-    for (_, _, ratio, verdict, futex, image_mb), (_, row) in zip(found, rows, strict=True):
-        assert row.to_baseline is not None
-        assert ratio == pytest.approx(row.to_baseline.ratio.estimate, abs=5e-4)
-        assert verdict == row.to_baseline.verdict
-        assert futex is None or futex == pytest.approx(row.profile.futex_per_unit if row.profile else None, abs=5e-3)
-        assert image_mb > 50
-
-
-def test_the_documents_line_of_pandas_runs(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(written.parent)
-    (line,) = re.findall(r"```python\n(.+?)\n```", DOCUMENT)
-    import pandas as pd  # noqa: PLC0415  half a second to load, for each worker that collects this file
-
-    found = eval(line, {"pandas": pd})  # noqa: S307  what the document tells people to run
-    assert 3e-8 < found["locks", "uncontended", "cpython-3.13"] < 6e-8
-
-
-def test_csv_holds_the_same(written: Path, tmp_path: Path) -> None:
-    paths = {name: tmp_path / f"{name}.csv" for name in TABLES}
-    counts = export.write_tables(paths, "csv", rows_of_experiments(REFERENCES[:1]))
-    with paths["ratios"].open(encoding="utf-8", newline="") as stream:
-        read = list(csv.DictReader(stream))
-    assert len(read) == counts["ratios"]
-    parquet = pq.read_table(written / "ratios.parquet").to_pylist()
-    expected = [row for row in parquet if row["experiment"] == REFERENCES[0].name]
-    assert [row["variant"] for row in read] == [row["variant"] for row in expected]
-    assert [row["ratio"] and float(row["ratio"]) for row in read] == [row["ratio"] or "" for row in expected]
+    assert len(read(tmp_path / "export/values.csv")) == counts["values"] == number > 5000
+    rows = [row for one in rows_of_experiments(REFERENCES) for row in one["ratios"]]
+    found = read(tmp_path / "export/ratios.csv")
+    assert list(found[0]) == [column.name for column in TABLES["ratios"]]
+    for column in ("variant", "mode", "verdict"):
+        assert [row[column] for row in found] == [row.get(column) or "" for row in rows]
+    assert [row["ratio"] and float(row["ratio"]) for row in found] == [row.get("ratio") or "" for row in rows]
 
 
 def documented(section: str) -> tuple[list[str], list[str]]:
@@ -285,16 +209,15 @@ def test_a_failure_in_the_middle_leaves_the_old_files_and_nothing_else(tmp_path:
         yield from rows_of_experiments(REFERENCES[:1])
         raise StoreError(found="the second one is spoilt", todo="Restore it.")
 
-    paths = {name: tmp_path / f"{name}.parquet" for name in ("cells", "images")}
-    paths["cells"].write_text("old", encoding="utf-8")
+    (tmp_path / "values.csv").write_text("old", encoding="utf-8")
     with pytest.raises(StoreError, match="the second one is spoilt"):
-        export.write_tables(paths, "parquet", broken())
-    assert [path.name for path in tmp_path.iterdir()] == ["cells.parquet"]
-    assert paths["cells"].read_text(encoding="utf-8") == "old"
+        export.write_tables(tmp_path, broken())
+    assert [path.name for path in tmp_path.iterdir()] == ["values.csv"]
+    assert (tmp_path / "values.csv").read_text(encoding="utf-8") == "old"
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(StoreError) as caught:
-        export.write_tables({"cells": tmp_path / "file" / "cells.csv"}, "csv", [])
-    assert caught.value.file == str(tmp_path / "file")
+        export.write_tables(tmp_path / "file/export", [])
+    assert caught.value.file == str(tmp_path / "file/export")

@@ -12,10 +12,8 @@ from interlock.report.pick import closing, first_lines, terminal
 from interlock.results.answers import (
     Costs,
     Decision,
-    Estimate,
     Exclusion,
     MachineDifference,
-    Needed,
     Pick,
     Rank,
 )
@@ -184,13 +182,3 @@ def test_it_fits_eighty_columns_without_breaking_a_name() -> None:
 def test_what_was_not_measured_has_a_line_of_its_own() -> None:
     lines = text_of(make_pick(not_measured=["cpython-3.15", "pypy-3.11"])).splitlines()
     assert lines[lines.index("not measured") + 1].strip() == "cpython-3.15, pypy-3.11"
-
-
-def test_more_cpus_than_the_curve_was_fitted_to_are_labelled_extrapolated() -> None:
-    def needed(cpus: int) -> str:
-        speed = Estimate(estimate=1.8, low=1.5, high=2.1)
-        one = Needed(workload="threads", curve="pure", label="x", cpus=cpus, speed=speed, fitted_to=2)
-        return next(line for line in text_of(make_pick(needed=[one])).splitlines() if line.startswith("more"))
-
-    assert re.search(r"\b4 CPUs on x\D+ 1\.80 \[1\.50, 2\.10\]", needed(4))
-    assert ("extrapolated" in needed(4), "extrapolated" in needed(2)) == (True, False)

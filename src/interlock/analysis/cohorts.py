@@ -62,13 +62,12 @@ class BaselineRatio:
 
 @dataclass(frozen=True)
 class BenchmarkRatios:
-    """The ratios of one benchmark of one experiment, by label; `seconds` per unit of work, with the baseline's."""
+    """The ratios of one benchmark of one experiment, by label."""
 
     benchmark: Benchmark
     command: str
     twin: Ratio | None
     points: Mapping[str, BaselineRatio]
-    seconds: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,6 @@ def _benchmark_ratios(table: Table) -> BenchmarkRatios:
             for row in table.rows
             if row.to_baseline
         },
-        seconds={row.label: row.seconds for row in table.rows if row.seconds is not None},
     )
 
 

@@ -24,7 +24,6 @@ from interlock.cli.main import REFERENCE, reference_page
 from interlock.cli.options import (
     AsRoot,
     Engine,
-    Installers,
     Profile,
     Release,
     Variants,
@@ -42,7 +41,6 @@ from interlock.engine.build.contract import examine
 from interlock.engine.build.image import ImagePlan, id_of_tag
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import Registry, parse_registry
-from interlock.engine.packages.uv_and_poetry import ask_installers
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError, require
 from interlock.report import variants_page
@@ -145,7 +143,7 @@ def _build_state(image: Built) -> str:
     return "unchanged" if image.reused else image.outcome.state.value
 
 
-def check(variants: Variants = None, release: Release = False, installers: Installers = False) -> None:
+def check(variants: Variants = None, release: Release = False) -> None:
     """Check that images can replace python:X-slim.
 
     Exits with 5 if an image differs in a way that its variant's file does not declare.
@@ -158,7 +156,7 @@ def check(variants: Variants = None, release: Release = False, installers: Insta
         if image.outcome.state is State.OK:
             console.print(Text(f"check   {image.variant}"))
             asked = (containers.client, known.variants[image.variant].at(image.version), image.image_id)
-            results[image.variant] = examine(*asked) + (ask_installers(*asked) if installers else [])
+            results[image.variant] = examine(*asked)
         else:
             missing.append(image)
             console.print(Text(f"skip    {image.variant}: {image.outcome.state.value} ({image.outcome.reason})"))

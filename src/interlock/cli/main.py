@@ -51,7 +51,7 @@ COMMANDS = {
     "report": Entry(MEASURE, "report", "report_command", "Show an experiment: the answer, what changed, what is open."),
     "claims": Entry(MEASURE, "report", "claims_command", "Check published claims against an experiment."),
     "compare": Entry(MEASURE, "report", "compare_command", "Show what changed between two experiments."),
-    "export": Entry(MEASURE, "report", "export_command", "Write experiments as Parquet or CSV tables."),
+    "export": Entry(MEASURE, "report", "export_command", "Write experiments as CSV tables."),
     "build": Entry(BUILD, "images", "build", "Build variants into tested, tagged images."),
     "check": Entry(BUILD, "images", "check", "Check that images can replace python:X-slim."),
     "sbom": Entry(BUILD, "images", "sbom_command", "Write an image's bill of materials (CycloneDX, JSON)."),
@@ -70,8 +70,7 @@ EXTRA_OF = {
     "matrix": "measure",
     "why": "measure",
     "fleet": "fleet",
-    **dict.fromkeys(("report", "claims", "compare"), "report"),
-    "export": "export",
+    **dict.fromkeys(("report", "claims", "compare", "export"), "report"),
     "sbom": "sbom",
     "update": "update",
 }

@@ -79,10 +79,6 @@ Profiled = Annotated[bool, typer.Option(help="Count system calls, in a separate 
 Release = Annotated[
     bool, typer.Option("--release", help="Use the profile 'release' (PGO and LTO) instead of 'standard'.")
 ]
-Installers = Annotated[
-    bool,
-    typer.Option("--installers", help="Also install uv and poetry in each image and ask which interpreter they take."),
-]
 # Of the commands whose images go into production. `Release` is of those that build and measure.
 Profile = Annotated[
     ProfileName | None,

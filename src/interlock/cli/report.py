@@ -28,19 +28,19 @@ from interlock.cli.options import (
     named_folder,
     quiet,
 )
-from interlock.errors import UsageError, missing, nearest
+from interlock.errors import UsageError, missing
 from interlock.report import claims as findings
 from interlock.report import comparisons, machine_readable
 from interlock.report import experiment as report
-from interlock.report.comparisons import read_extracts
-from interlock.report.export import FORMATS, TABLES, rows_of_experiments, write_tables
+from interlock.report.comparisons import read_extract, read_extracts
+from interlock.report.export import file_name, rows_of_experiments, write_tables
 from interlock.report.opening import Opening, brief, opening_of
 from interlock.results import store
 from interlock.results.experiments import Experiment
 from interlock.results.files import write_atomically
 
 ExperimentName = Annotated[
-    str, typer.Argument(metavar="EXPERIMENT", help="Folder of one or several experiments, or a name under results/.")
+    str, typer.Argument(metavar="EXPERIMENT", help="Folder of an experiment, or a name under results/.")
 ]
 
 EXPORT = Path("export")
@@ -49,9 +49,6 @@ EXPORT = Path("export")
 def compare_command(
     before: ExperimentName,
     after: ExperimentName,
-    times: Annotated[
-        bool, typer.Option("--times", help="Show times too; times of two days are not comparable.")
-    ] = False,
     as_json: Json = False,
     markdown: Markdown = False,
     results: Results = None,
@@ -60,14 +57,23 @@ def compare_command(
 
     Compares ratios to the baseline, never times, and only between hosts of one kind.
     """
-    old, new = (experiments_named(name, results) for name in (before, after))
-    # One call for both, so that the processes that read are started once.
-    extracts = read_extracts([*old, *new])
-    found = changes.changes_between((before, extracts[: len(old)]), (after, extracts[len(old) :]))
+    found = changes.changes_between(*(changes.Side(name, _one_extract(name, results)) for name in (before, after)))
     if as_json:
-        _write_json([comparisons.changes_data(one, times=times) for one in found])
+        sys.stdout.write(json.dumps({"schema_version": 1, **comparisons.changes_data(found)}, indent=1) + "\n")
     else:
-        _print_documents([comparisons.changes_document(one, times=times) for one in found], markdown)
+        _print_documents([comparisons.changes_document(found)], markdown)
+
+
+def _one_extract(name: str, results: Path | None) -> cohorts.Extract:
+    """Return what is compared of the experiment with this path or name; UsageError if it names several."""
+    folders = experiments_named(name, results)
+    if len(folders) > 1:
+        raise UsageError(
+            key=name,
+            found=f"is a folder of {len(folders)} experiments",
+            todo=f"Name one of them, for instance {folders[-1]}; `interlock report {name}` summarises them.",
+        )
+    return read_extract(folders[0])
 
 
 def show_hosts(folder: Path, markdown: bool) -> None:
@@ -84,10 +90,6 @@ def experiments_named(name: str, results: Path | None) -> list[Path]:
     return store.experiments_in(named_folder(name, results))
 
 
-def _write_json(found: Sequence[comparisons.Data]) -> None:
-    sys.stdout.write(json.dumps({"schema_version": 1, "kinds": found}, indent=1) + "\n")
-
-
 def _print_documents(documents: Sequence[comparisons.Document], markdown: bool) -> None:
     if markdown:
         sys.stdout.write(comparisons.markdown(documents))
@@ -100,57 +102,23 @@ def export_command(
         list[str] | None,
         typer.Argument(metavar="EXPERIMENT", help="Folders or names of experiments (default: all in results/)."),
     ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option("--format", metavar="FORMAT", help="parquet or csv (default: as --output ends, else parquet)."),
-    ] = None,
-    table: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Write only this table; --output is then its file.")
-    ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="PLACE", help="Folder of the tables (default: export/); with --table a file.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder of the tables (default: export/).")
     ] = None,
     results: Results = None,
 ) -> None:
-    """Write experiments as Parquet or CSV tables.
+    """Write experiments as CSV tables.
 
     docs/results.md explains each table and column.
     """
-    chosen = _export_format(kind, output)
-    paths = _export_paths(table, output, chosen)
     named = [one for name in folders or [] for one in experiments_named(name, results)]
     found = named or store.experiments_in(results or ProjectPaths.find().results)
-    with _with_extra("export"):
-        counts = write_tables(paths, chosen, rows_of_experiments(found))
-    if output is None and table is None:
-        write_atomically(EXPORT / ".gitignore", "*\n")  # tables are made anew at any time
-    for name, path in paths.items():
-        console.print(Text(f"{name:12}{counts[name]:>9,} rows  {path}"), soft_wrap=True)
-
-
-def _export_format(kind: str | None, output: Path | None) -> str:
-    """Return the format that the options select; UsageError if they contradict each other."""
-    ending = output.suffix.lstrip(".") if output else ""
-    chosen = kind or (ending if ending in FORMATS else FORMATS[0])
-    if chosen not in FORMATS:
-        raise UsageError(key="--format", found=f"unknown format '{chosen}'", todo=f"Choose {' or '.join(FORMATS)}.")
-    if ending in FORMATS and ending != chosen:
-        found = f"is {chosen}, but --output names a {ending} file"
-        raise UsageError(key="--format", found=found, todo="Leave out --format, or change the ending of --output.")
-    return chosen
-
-
-def _export_paths(table: str | None, output: Path | None, kind: str) -> dict[str, Path]:
-    """Return the file of each table to write; UsageError if --table or --output cannot be right."""
-    if table is not None:
-        if table not in TABLES:
-            raise UsageError(key="--table", found=f"unknown table '{table}'", todo=nearest(table, TABLES))
-        return {table: output or Path(f"{table}.{kind}")}
     folder = output or EXPORT
-    if folder.suffix.lstrip(".") in FORMATS:
-        found = f"'{folder}' is one file, but there are {len(TABLES)} tables"
-        raise UsageError(key="--output", found=found, todo="Name a folder, or one table with --table.")
-    return {name: folder / f"{name}.{kind}" for name in TABLES}
+    counts = write_tables(folder, rows_of_experiments(found))
+    if output is None:
+        write_atomically(EXPORT / ".gitignore", "*\n")  # tables are made anew at any time
+    for name, count in counts.items():
+        console.print(Text(f"{name:12}{count:>9,} rows  {folder / file_name(name)}"), soft_wrap=True)
 
 
 def report_command(
@@ -162,9 +130,6 @@ def report_command(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", dir_okay=False, help="File for the page of --html.")
     ] = None,
-    charts: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Folder to write each chart into (SVG, PNG).")
-    ] = None,
     results: Results = None,
 ) -> None:
     """Show an experiment: the answer, what changed, what is open.
@@ -175,21 +140,20 @@ def report_command(
     if output and not html:
         raise UsageError(key="--output", found="is only for the page of --html", todo="Add --html.")
     if store.has_several_experiments(folder):
-        if html or charts or as_json:
+        if html or as_json:
             raise UsageError(
                 file=str(folder), found="holds several experiments", todo="Give the folder of one of them."
             )
         show_hosts(folder, markdown)
         return
-    written = [write_page(folder, output)] if html else []
-    written += write_charts(folder, charts) if charts else []
-    for path in written if not as_json else ():
-        console.print(Text(str(path)), soft_wrap=True)
+    page = write_page(folder, output) if html else None
+    if page and not as_json:
+        console.print(Text(str(page)), soft_wrap=True)
     if as_json:
         sys.stdout.write(machine_readable.as_json(*load_experiment(folder)) + "\n")
     elif markdown:
         sys.stdout.write(report.markdown(*load_experiment(folder)))
-    elif not written:
+    elif page is None:
         loaded = load_experiment(folder)
         console.print(report.terminal(*loaded[:2]) if full else brief(*loaded), crop=False)
 
@@ -282,18 +246,6 @@ def _write_page(data: ReportData, path: Path, *, goes_on: bool = False) -> Path:
 
     write_atomically(path, page.page(*data, goes_on=goes_on))
     return path
-
-
-def write_charts(folder: Path, into: Path) -> list[Path]:
-    """Write each chart of the report as SVG and PNG, and return the paths."""
-    with _with_extra("report"):
-        from interlock.report.html import page  # noqa: PLC0415
-
-    written = []
-    for name, content in page.pictures(*_report_data(folder)):
-        write_atomically(into / name, content)
-        written.append(into / name)
-    return written
 
 
 @contextmanager

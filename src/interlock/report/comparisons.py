@@ -17,12 +17,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from interlock.analysis import comparison
-from interlock.analysis.changes import UNCHANGED, Change, ChangeTable, CohortChanges, ExperimentGroup
-from interlock.analysis.cohorts import Cohort, Extract, HostRow, HostTable, KindSummary, extract
+from interlock.analysis.changes import UNCHANGED, Change, Changes, ChangeTable, Side
+from interlock.analysis.cohorts import Extract, HostRow, HostTable, KindSummary, extract
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict
-from interlock.catalog.workloads import Benchmark
-from interlock.report.tables import Section, figure_text, markdown_lines, ratio_text, rich_parts
+from interlock.report.tables import Section, markdown_lines, ratio_text, rich_parts
 from interlock.results import store
 from interlock.untrusted import printable
 
@@ -79,38 +78,31 @@ def terminal(documents: Sequence[Document]) -> RenderableType:
     return Group(*parts[1:])
 
 
-def changes_document(found: CohortChanges, *, times: bool) -> Document:
-    """Return what changed between two sides; with `times` also their raw times, labelled as not comparable."""
+def changes_document(found: Changes) -> Document:
+    """Return what changed between two experiments."""
     before, after = found.before, found.after
     rows = [row for table in found.tables for row in table.rows]
     head = [
         f"before   {_side_line(before)}",
         f"after    {_side_line(after)}",
-        f"kind     {before.cohort}",
+        f"kind     {before.extract.cohort}",
         f"image    of the baseline {found.baseline_image}"
         f"{', and it is in every ratio' if found.baseline_image != UNCHANGED else ''}",
         f"changed  {len(found.differing)} of {len(rows)} ratios; {RATIOS_ONLY}",
         *_noise_line(found),
-        *(["times    of different days and states of the machine: shown because of --times, not comparable"] * times),
     ]
     sections = [_changed_section(found)] if found.differing else []
-    sections += [_change_section(table, found, times=times) for table in found.tables]
+    sections += [_change_section(table, before.extract.cohort.baseline) for table in found.tables]
     title = f"{before.name} to {after.name}"
     return Document(title, tuple(head), tuple(sections), LEGENDS["changes"], found.left_out)
 
 
-def _side_line(side: ExperimentGroup) -> str:
-    first, last = side.extracts[0], side.extracts[-1]
-    versions = ", ".join(sorted({one.tool_version for one in side.extracts}))
-    if side.by_round:
-        return f"{first.name}, {first.started}, Interlock {versions}, host {first.host}"
-    number, hosts = len(side.extracts), len(side.hosts)
-    span = f"{first.started} to {last.started}" if number > 1 else first.started
-    runs = f"{number} experiments on host {first.host}" if hosts < number else f"{hosts} host{'s' * (hosts > 1)}"
-    return f"{side.name}, {runs}, {span}, Interlock {versions}"
+def _side_line(side: Side) -> str:
+    one = side.extract
+    return f"{one.name}, {one.started}, Interlock {one.tool_version}, host {one.host}"
 
 
-def _noise_line(found: CohortChanges) -> list[str]:
+def _noise_line(found: Changes) -> list[str]:
     same = found.same_images
     if not same:
         return []
@@ -120,21 +112,14 @@ def _noise_line(found: CohortChanges) -> list[str]:
     ]
 
 
-def _changed_section(found: CohortChanges) -> Section:
+def _changed_section(found: Changes) -> Section:
     rows = [(f"{table.workload} {table.benchmark.name}", *_change_cells(row)) for table, row in found.differing]
     return Section("what changed", ("benchmark", *CHANGE), tuple(rows))
 
 
-def _change_section(table: ChangeTable, found: CohortChanges, *, times: bool) -> Section:
-    title = f"{table.workload}: {table.benchmark.name}, ratio to {found.before.cohort.baseline}"
-    columns = [*CHANGE]
-    if times and found.before.by_round:
-        unit = table.benchmark.metric.label
-        columns += [f"{unit} before (not comparable)", f"{unit} after (not comparable)"]
-        rows = [(*_change_cells(row), *_time_cells(table.benchmark, row)) for row in table.rows]
-    else:
-        rows = [_change_cells(row) for row in table.rows]
-    return Section(title, tuple(columns), tuple(rows))
+def _change_section(table: ChangeTable, baseline: str) -> Section:
+    title = f"{table.workload}: {table.benchmark.name}, ratio to {baseline}"
+    return Section(title, CHANGE, tuple(map(_change_cells, table.rows)))
 
 
 def _change_cells(row: Change) -> tuple[str, ...]:
@@ -147,10 +132,6 @@ def _change_cells(row: Change) -> tuple[str, ...]:
         comparison.words,
         row.image,
     )
-
-
-def _time_cells(benchmark: Benchmark, row: Change) -> tuple[str, ...]:
-    return tuple(figure_text(benchmark.metric.shown(seconds)) for seconds in row.seconds or ())
 
 
 def hosts_document(found: KindSummary) -> Document:
@@ -187,50 +168,41 @@ def _host_cells(row: HostRow) -> tuple[str, ...]:
 Data = dict[str, Any]
 
 
-def changes_data(found: CohortChanges, *, times: bool) -> Data:
+def changes_data(found: Changes) -> Data:
     """Return what changed as plain data: ratios of time per unit of work; an infinite end of an interval is null."""
+    cohort = found.before.extract.cohort
     return {
-        **_cohort_data(found.before.cohort),
+        "kind": cohort.kind._asdict(),
+        "baseline": cohort.baseline,
+        "profile": cohort.profile,
         "before": _side_data(found.before),
         "after": _side_data(found.after),
         "baseline_image": found.baseline_image,
         "left_out": list(found.left_out),
-        "tables": [_change_table_data(table, times=times) for table in found.tables],
-    }
-
-
-def _side_data(side: ExperimentGroup) -> Data:
-    return {
-        "name": side.name,
-        "experiments": [
-            {"name": one.name, "host": one.host, "started": one.started, "tool_version": one.tool_version}
-            for one in side.extracts
+        "tables": [
+            {
+                "workload": table.workload,
+                "benchmark": table.benchmark.name,
+                "rows": [_change_data(row) for row in table.rows],
+            }
+            for table in found.tables
         ],
     }
 
 
-def _change_table_data(table: ChangeTable, *, times: bool) -> Data:
-    return {
-        "workload": table.workload,
-        "benchmark": table.benchmark.name,
-        "rows": [_change_data(row, times=times) for row in table.rows],
-    }
+def _side_data(side: Side) -> Data:
+    one = side.extract
+    return {"name": one.name, "host": one.host, "started": one.started, "tool_version": one.tool_version}
 
 
-def _change_data(row: Change, *, times: bool) -> Data:
-    seconds = {"seconds_per_unit_not_comparable": row.seconds} if times and row.seconds else {}
+def _change_data(row: Change) -> Data:
     return {
         "variant": row.label,
         "before": _interval_data(row.before),
         "after": _interval_data(row.after),
         "change": _comparison_data(row.change),
         "image": row.image,
-        **seconds,
     }
-
-
-def _cohort_data(cohort: Cohort) -> Data:
-    return {"kind": cohort.kind._asdict(), "baseline": cohort.baseline, "profile": cohort.profile}
 
 
 def _comparison_data(one: Comparison) -> Data:

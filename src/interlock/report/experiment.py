@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from interlock.analysis import comparison as compare
 from interlock.analysis.comparison import Row, Summary, Table
-from interlock.analysis.scaling import Curve, CurveGroup, curve_groups, peak_text
+from interlock.analysis.scaling import CurveGroup, ThroughputPoint, curve_groups
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict, compare_instructions
 from interlock.catalog.workloads import Benchmark, Metric
@@ -404,7 +404,7 @@ def detail_section(table: Table) -> Section | None:
 
 
 def scaling_sections(experiment: Experiment, tables: Sequence[Table]) -> list[Section]:
-    """Return a table for each group of curves: throughput by workers, and the terms of the fitted law."""
+    """Return a table for each group of curves: throughput by workers."""
     return [curves_section(one) for one in curve_groups(experiment, tables)]
 
 
@@ -412,39 +412,21 @@ def curves_section(of: CurveGroup) -> Section:
     """Return the table of one group of curves, a row for each variant."""
     beyond = [f"{workers} (> {of.cores} cores)" for workers in of.workers if workers > of.cores]
     within = [str(workers) for workers in of.workers if workers <= of.cores]
-    columns = ("variant", *within, *beyond, "contention", "coherence", "peak at workers", "what it says")
-    rows = [_curve_row(of, curve) for curve in of.curves]
-    if of.limit:
-        known = {point.workers: point.throughput for point in of.limit}
-        rows.append(("best limit", *(_throughput(known.get(workers)) for workers in of.workers), "-", "-", "-", ""))
+    columns = ("variant", *within, *beyond)
+    curves = [(curve.label, curve.points) for curve in of.curves] + [("best limit", of.limit)] * bool(of.limit)
+    rows = [(label, *_throughputs(of, points)) for label, points in curves]
     return Section(f"{of.workload.name}: {of.name}, {of.unit} by workers, higher is better", columns, tuple(rows))
 
 
-def _curve_row(of: CurveGroup, curve: Curve) -> tuple[str, ...]:
-    known = {point.workers: point.throughput for point in curve.points}
-    throughputs = (_throughput(known.get(workers)) for workers in of.workers)
-    found = curve.fit
-    if found is None:
-        return (curve.label, *throughputs, "-", "-", "-", f"too few numbers of workers up to {of.fitted_to} for a fit")
-    coherence = _term(found.coherence) if found.coherence else "-"
-    return (
-        curve.label,
-        *throughputs,
-        _term(found.contention),
-        coherence,
-        peak_text(found, of),
-        "; ".join(found.remarks),
-    )
+def _throughputs(of: CurveGroup, points: Sequence[ThroughputPoint]) -> Iterator[str]:
+    known = {point.workers: point.throughput for point in points}
+    return (_throughput(known.get(workers)) for workers in of.workers)
 
 
 def _throughput(one: Interval | None) -> str:
     if one is None:
         return "-"
     return figure_text(one.estimate) if math.isinf(one.high) else f"{figure_text(one.estimate)} {_bounds(one)}"
-
-
-def _term(one: Interval) -> str:
-    return f"{one.estimate:.3f} [{one.low:.3f}, {'none' if math.isinf(one.high) else f'{one.high:.3f}'}]"
 
 
 def _bounds(one: Interval) -> str:

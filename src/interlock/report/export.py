@@ -1,30 +1,25 @@
-"""The tables of an export: columns, which docs/results.md shows, the rows of experiments, and files (Parquet, CSV)."""
+"""The tables of an export: columns, which docs/results.md shows, the rows of experiments, and files (CSV)."""
 
 from __future__ import annotations
 
+import csv
 import math
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from interlock.analysis import comparison
 from interlock.analysis.comparison import Row, Table
-from interlock.analysis.scaling import CurveGroup, curve_groups
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.types import TWIN, split_label
 from interlock.errors import StoreError
 from interlock.results import store
-from interlock.results.experiments import BenchmarkValues, Built, CellResult, Experiment, Facts, Profiles, Values
-from interlock.results.profiles import BenchmarkProfile, LockCost
+from interlock.results.experiments import BenchmarkValues, Experiment, Values
+from interlock.results.profiles import LockCost
 
-if TYPE_CHECKING:  # pyarrow takes a second to load, and a fleet's hosts do not have it
-    import pyarrow as pa
-
-FORMATS = ("parquet", "csv")
 Type = Literal["text", "integer", "number", "yes or no"]
 
 
@@ -87,13 +82,6 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("command", "text", "the command that repeats the experiment"),
         Column("warnings", "integer", "number of warnings; experiment.json has their text"),
     ),
-    "cells": (
-        *CELL_KEY,
-        *STATE,
-        Column("profile_state", "text", "how the profile ended, in the words of `state`; empty if none was taken"),
-        Column("profile_reason", "text", "the reason, if it is not ok"),
-        Column("notes", "text", "notes that a reader of the figures must know"),
-    ),
     "values": (
         *BENCHMARK_KEY,
         Column("process", "integer", "from 0, in the order of the rounds"),
@@ -123,77 +111,6 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("control", "text", "the variant that differs only in the thing under study"),
         *_comparison_columns("control_", "the control"),
     ),
-    "details": (
-        *BENCHMARK_KEY,
-        Column("detail", "text", "the label of the detail, with its unit"),
-        Column("of", "text", "the key in the process's report"),
-        Column("per", "text", "what it is divided by: unit, value or process"),
-        Column("process", "integer", "from 0, in the order of the rounds"),
-        Column("figure", "number", "in the label's unit"),
-    ),
-    "curves": (
-        *CELL_KEY,
-        Column("curve", "text", "the name of benchmarks that differ only in their number of workers"),
-        Column("unit", "text", "unit of the throughput"),
-        Column("known_to", "integer", "largest number of workers that the law is fitted to; beyond it extrapolates"),
-        Column("rate", "number", "throughput of one worker by the fitted law"),
-        Column("contention", "number", "the share of the work that only one worker at a time can do"),
-        Column("contention_low", "number", "lower end of the 95 % interval; empty after one round"),
-        Column("contention_high", "number", "upper end of the 95 % interval; empty after one round"),
-        Column(
-            "coherence", "number", "what each pair of workers costs; empty if the fit cannot tell it from contention"
-        ),
-        Column("coherence_low", "number", "lower end of the 95 % interval; empty after one round"),
-        Column("coherence_high", "number", "upper end of the 95 % interval; empty after one round"),
-        Column(
-            "peak_workers",
-            "number",
-            "number of workers with the highest throughput by the law; empty if it never falls",
-        ),
-        Column("says", "text", "remarks on the fit"),
-    ),
-    "profiles": (
-        *BENCHMARK_KEY,
-        Column("method", "text", "the probe: bpf, tracepoints, strace-futex or strace"),
-        Column("phase", "text", "the part of the process's life"),
-        Column("counted", "yes or no", "whether counts per unit of work are from this phase"),
-        Column("units", "integer", "units of work in the profiled process"),
-        Column("syscall", "text", "the system call"),
-        Column("calls", "integer", "number of calls"),
-        Column("errors", "integer", "number of calls that failed"),
-        Column("wall_ns", "integer", "nanoseconds in the call, including waits; empty where the probe has no times"),
-        Column("longest_ns", "integer", "nanoseconds in the longest call"),
-    ),
-    "futex": (
-        *BENCHMARK_KEY,
-        Column("phase", "text", "the part of the process's life"),
-        Column("operation", "text", "operation of the futex call; `profiles` has the sum over them"),
-        Column("calls", "integer", "number of calls"),
-        Column("errors", "integer", "number of calls that failed"),
-        Column("woke_nobody", "integer", "wakes for which no thread was waiting"),
-        Column("wall_ns", "integer", "nanoseconds in the call, including waits"),
-        Column("longest_ns", "integer", "nanoseconds in the longest call"),
-    ),
-    "images": (
-        *EXPERIMENT_KEY,
-        Column("variant", "text", "the variant"),
-        Column("profile", "text", "optimisation profile"),
-        *STATE,
-        Column("tag", "text", "the image's name in the engine"),
-        Column("image_id", "text", "the engine's id of the image"),
-        Column("digest", "text", "the digest in a registry; empty if none has the image"),
-        Column("content_hash", "text", "SHA-256 of all that went into the build"),
-        Column("size_bytes", "integer", "bytes"),
-        Column("base", "text", "the parent image"),
-        Column("base_origin", "text", "registry, mmdebstrap, or debootstrap before that"),
-        Column("build_s", "number", "seconds of the build"),
-        Column("reused", "yes or no", "whether the image was there already and not built"),
-        Column("version", "text", "the interpreter's version"),
-        Column("implementation", "text", "cpython or pypy"),
-        Column("thread_flavour", "text", "pthread, gnu-pth, none or free-threaded"),
-        Column("gil", "text", "on or off"),
-        Column("optimisation", "text", "the compiler's -O option"),
-    ),
 }
 
 
@@ -201,21 +118,13 @@ TABLES: dict[str, tuple[Column, ...]] = {
 Record = dict[str, Any]
 
 
-def experiment_rows(
-    experiment: Experiment, values: Values, profiles: Profiles, tables: Sequence[Table]
-) -> dict[str, list[Record]]:
+def experiment_rows(experiment: Experiment, values: Values, tables: Sequence[Table]) -> dict[str, list[Record]]:
     """Return the rows of each table; `tables` are the comparisons that were made of the values."""
     key = {"experiment": experiment.name, "host": experiment.host["folder"]}
     found = {
         "experiments": [_experiment_row(experiment)],
-        "cells": [_cell_row(cell) for cell in experiment.cells],
         "values": [row for where, one in _each_benchmark(values) for row in _value_rows(where, one)],
         "ratios": [row for table in tables for row in _ratio_rows(table, values)],
-        "details": [row for table in tables for row in _detail_rows(table)],
-        "curves": [row for of in curve_groups(experiment, tables) for row in _curve_rows(of)],
-        "profiles": [row for where, one in _each_benchmark(profiles) for row in _call_rows(where, one)],
-        "futex": [row for where, one in _each_benchmark(profiles) for row in _futex_rows(where, one)],
-        "images": [_image_row(image, experiment.facts.get(image.variant)) for image in experiment.images],
     }
     return {name: [{**key, **record} for record in records] for name, records in found.items()}
 
@@ -228,7 +137,7 @@ def _experiment_row(experiment: Experiment) -> Record:
         "tool_version": experiment.tool_version,
         "profile": settings.profile,
         "baseline": settings.baseline,
-        "quick": settings.quick,
+        "quick": "yes" if settings.quick else "no",
         "seed": settings.seed,
         **{name: host.get(name) for name in ("cpu", "cores", "memory_bytes", "kernel", "system")},
         "engine": host["engine"].get("name"),
@@ -248,17 +157,6 @@ def _each_benchmark(cells: Mapping[tuple[str, str], Mapping[str, Any]]) -> Itera
     for (label, workload), benchmarks in cells.items():
         for name, one in benchmarks.items():
             yield {**_cell_key(label, workload), "benchmark": name}, one
-
-
-def _cell_row(cell: CellResult) -> Record:
-    return {
-        **_cell_key(cell.label, cell.workload),
-        "state": cell.outcome.state.value,
-        "reason": cell.outcome.reason or None,
-        "profile_state": cell.profile.state.value if cell.profile else None,
-        "profile_reason": cell.profile.reason or None if cell.profile else None,
-        "notes": "; ".join(cell.notes) or None,
-    }
 
 
 def _value_rows(where: Record, one: BenchmarkValues) -> Iterator[Record]:
@@ -286,36 +184,6 @@ def _ratio_rows(table: Table, values: Values) -> Iterator[Record]:
 def _curve_key(table: Table) -> Record:
     scaling = table.benchmark.scaling
     return {"curve": scaling.name, "workers": scaling.workers} if scaling else {}
-
-
-def _detail_rows(table: Table) -> Iterator[Record]:
-    for row in (*table.rows, *table.limits):
-        where = {**_cell_key(row.label, table.workload.name), "benchmark": table.benchmark.name}
-        for one in filter(None, row.details):
-            named = {"detail": one.detail.label, "of": one.detail.of, "per": one.detail.per}
-            for process, figure in enumerate(one.processes):
-                yield {**where, **named, "process": process, "figure": figure}
-
-
-def _curve_rows(of: CurveGroup) -> Iterator[Record]:
-    for curve in of.curves:
-        if curve.fit:
-            peak = curve.fit.peak_workers.estimate
-            yield {
-                **_cell_key(curve.label, of.workload.name),
-                "curve": of.name,
-                "unit": of.unit,
-                "known_to": of.fitted_to,
-                "rate": curve.fit.rate.estimate,
-                **_term("contention", curve.fit.contention),
-                **(_term("coherence", curve.fit.coherence) if curve.fit.coherence else {}),
-                "peak_workers": peak if math.isfinite(peak) else None,
-                "says": "; ".join(curve.fit.remarks) or None,
-            }
-
-
-def _term(name: str, one: Interval) -> Record:
-    return {name: one.estimate, **_ends(f"{name}_", one)}
 
 
 def _lock_cells(cost: LockCost) -> Record:
@@ -362,120 +230,43 @@ def _ends(prefix: str, one: Interval) -> Record:
     return {f"{prefix}low": one.low if known else None, f"{prefix}high": one.high if known else None}
 
 
-def _call_rows(where: Record, profile: BenchmarkProfile) -> Iterator[Record]:
-    for phase, counts in profile.phases.items():
-        shared = {**where, "method": profile.method.value, "phase": phase, "counted": phase == profile.counted}
-        for syscall, one in counts.syscalls.items():
-            yield {
-                **shared,
-                "units": profile.units,
-                "syscall": syscall,
-                "calls": one.calls,
-                "errors": sum(one.errors.values()),
-                "wall_ns": one.ns,
-                "longest_ns": one.max_ns,
-            }
+def write_tables(folder: Path, experiments: Iterable[Mapping[str, Sequence[Record]]]) -> dict[str, int]:
+    """Write each table into a folder from the rows of each experiment; return the number of rows of each table.
 
-
-def _futex_rows(where: Record, profile: BenchmarkProfile) -> Iterator[Record]:
-    for phase, counts in profile.phases.items():
-        for operation, one in counts.futex.items():
-            yield {
-                **where,
-                "phase": phase,
-                "operation": operation,
-                "calls": one.calls,
-                "errors": one.errors,
-                "woke_nobody": one.woke_nobody,
-                "wall_ns": one.ns,
-                "longest_ns": one.max_ns,
-            }
-
-
-def _image_row(image: Built, facts: Facts | None) -> Record:
-    of_facts = facts.model_dump(mode="json") if facts else {}
-    return {
-        "variant": image.variant,
-        "profile": image.profile,
-        "state": image.outcome.state.value,
-        "reason": image.outcome.reason or None,
-        "tag": image.tag or None,
-        "image_id": image.image_id or None,
-        "digest": image.digest,
-        "content_hash": image.content_hash or None,
-        "size_bytes": image.size_bytes or None,
-        "base": image.base.reference if image.base else None,
-        "base_origin": image.base.origin if image.base else None,
-        "build_s": image.duration_s,
-        "reused": image.reused,
-        **{name: of_facts.get(name) for name in ("version", "implementation", "thread_flavour", "gil", "optimisation")},
-    }
-
-
-def write_tables(
-    paths: Mapping[str, Path], kind: str, experiments: Iterable[Mapping[str, Sequence[Record]]]
-) -> dict[str, int]:
-    """Write the named tables to these paths from the rows of each experiment; return the number of rows of each table.
-
-    StoreError if a folder cannot be written; the files are then as they were.
+    StoreError if the folder cannot be written; the files are then as they were.
     """
-    schemas = {name: table_schema(name) for name in paths}
-    folder = next(iter(paths.values())).parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=".export.", dir=folder))
+        with tempfile.TemporaryDirectory(prefix=".export.", dir=folder) as temporary:
+            counts = _write_all(Path(temporary), experiments)
+            for name in TABLES:
+                (Path(temporary) / file_name(name)).replace(folder / file_name(name))
     except OSError as error:
-        raise _cannot_write(folder, error) from None
-    try:
-        counts = _write_all({name: temporary / path.name for name, path in paths.items()}, schemas, kind, experiments)
-        for path in paths.values():
-            (temporary / path.name).replace(path)
-        return counts
-    except OSError as error:
-        raise _cannot_write(folder, error) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _cannot_write(folder: Path, error: OSError) -> StoreError:
-    return StoreError(
-        file=str(folder),
-        found=f"cannot be written: {error.strerror or error}",
-        todo=f"Check permissions and free space of {folder}, or give another --output; no file was changed.",
-    )
-
-
-def _write_all(
-    paths: Mapping[str, Path],
-    schemas: Mapping[str, pa.Schema],
-    kind: str,
-    experiments: Iterable[Mapping[str, Sequence[Record]]],
-) -> dict[str, int]:
-    import pyarrow as pa  # noqa: PLC0415
-
-    counts = dict.fromkeys(paths, 0)
-    with ExitStack() as stack:
-        writers = {name: stack.enter_context(_writer(path, kind, schemas[name])) for name, path in paths.items()}
-        for rows in experiments:
-            for name, writer in writers.items():
-                counts[name] += len(rows[name])
-                writer.write_table(pa.Table.from_pylist(list(rows[name]), schema=schemas[name]))
+        raise StoreError(
+            file=str(folder),
+            found=f"cannot be written: {error.strerror or error}",
+            todo=f"Check permissions and free space of {folder}, or give another --output; no file was changed.",
+        ) from None
     return counts
 
 
-def table_schema(table: str) -> pa.Schema:
-    """Return the columns of a table with their types."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    types = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "yes or no": pa.bool_()}
-    return pa.schema([(column.name, types[column.type]) for column in TABLES[table]])
+def file_name(table: str) -> str:
+    return f"{table}.csv"
 
 
-def _writer(path: Path, kind: str, columns: pa.Schema) -> Any:
-    import pyarrow.csv  # noqa: PLC0415
-    import pyarrow.parquet  # noqa: PLC0415
-
-    return (pyarrow.parquet.ParquetWriter if kind == "parquet" else pyarrow.csv.CSVWriter)(path, columns)
+def _write_all(folder: Path, experiments: Iterable[Mapping[str, Sequence[Record]]]) -> dict[str, int]:
+    counts = dict.fromkeys(TABLES, 0)
+    with ExitStack() as stack:
+        writers = {}
+        for name, columns in TABLES.items():
+            stream = stack.enter_context((folder / file_name(name)).open("w", encoding="utf-8", newline=""))
+            writers[name] = csv.DictWriter(stream, [column.name for column in columns])
+            writers[name].writeheader()
+        for rows in experiments:
+            for name, writer in writers.items():
+                counts[name] += len(rows[name])
+                writer.writerows(rows[name])
+    return counts
 
 
 def rows_of_experiments(folders: Sequence[Path]) -> Iterator[dict[str, list[Record]]]:
@@ -490,7 +281,7 @@ def rows_of_experiments(folders: Sequence[Path]) -> Iterator[dict[str, list[Reco
         if key not in known:
             known[key] = (described, folder)
             values, profiles = store.read_cells(folder, described)
-            yield experiment_rows(described, values, profiles, comparison.tables(described, values, profiles))
+            yield experiment_rows(described, values, comparison.tables(described, values, profiles))
         elif known[key][0] != described:
             raise StoreError(
                 file=str(folder),

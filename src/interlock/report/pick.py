@@ -11,7 +11,7 @@ from rich.text import Text
 
 from interlock.analysis.not_measured import in_one_line
 from interlock.analysis.pick.sentences import as_measured, provenance, ratio_text, recommendation
-from interlock.results.answers import Contender, Costs, Needed, Pick, Recommendation, Standing
+from interlock.results.answers import Contender, Costs, Pick, Recommendation, Standing
 
 STYLES = {
     Standing.FASTER: "green",
@@ -148,19 +148,8 @@ def _answer(pick: Pick) -> Iterator[tuple[str, str]]:
     yield "answer", pick.answer
     if pick.recommended:
         yield from _recommended(pick.recommended, pick.baseline)
-    for one in pick.needed:
-        yield "more", _needed_text(one, pick.baseline)
     for note in pick.notes:
         yield "note", note
-
-
-def _needed_text(one: Needed, baseline: str) -> str:
-    """Return from how many CPUs on another image would do more, and where that is known from."""
-    label = f", extrapolated from {one.fitted_to}" if one.cpus > one.fitted_to else ""
-    return (
-        f"{one.workload} {one.curve}: from {one.cpus} CPUs on {one.label} does {ratio_text(one.speed)} times what "
-        f"{baseline} does{label}"
-    )
 
 
 def _recommended(one: Recommendation, baseline: str) -> Iterator[tuple[str, str]]:

@@ -169,35 +169,12 @@ class Recommendation(Data):
     risks: list[str]
 
 
-class Needed(Data):
-    """From how many CPUs on a contender is predicted to do more than the baseline, by the curves of both.
-
-    `speed` is its throughput divided by the baseline's there.
-    """
-
-    workload: str
-    curve: str
-    label: Label
-    cpus: int
-    speed: Estimate
-    fitted_to: int  # workers: a larger `cpus` is extrapolated
-
-
 class MachineDifference(Data):
     """One thing in which this machine differs from the experiment's."""
 
     what: str
     there: str
     here: str
-
-
-class ProfileOrder(StrEnum):
-    """Whether the shipped experiments found the same order in standard and in release builds."""
-
-    SAME = "same"  # each difference that one profile shows has the same sign in the other
-    OTHER = "other"  # a difference that one profile shows, the other shows the other way round
-    OPEN = "open"  # neither is shown
-    NOT_MEASURED = "not measured"  # in both profiles
 
 
 class Elsewhere(Data):
@@ -220,7 +197,6 @@ class Pick(Data):
     shipped: bool  # whether the experiment is one of results/reference
     profile: str  # of the image to run
     measured_profile: str  # of the builds that the figures are of
-    order_in_profiles: ProfileOrder | None  # what the reference says of both, if the two differ
     elsewhere: list[Elsewhere]  # the gain of the same switch in the other shipped experiments
     cpus: int  # of the machine that the service runs on
     measured_cpus: int  # that the figures are of: the experiment's machine's, or one
@@ -232,7 +208,6 @@ class Pick(Data):
     contenders: list[Contender]  # the fastest first, with the baseline
     excluded: list[Exclusion]
     not_measured: list[Label]  # no figures for a workload that was asked for: nothing speaks against them
-    needed: list[Needed]
     recommended: Recommendation | None
     audits: list[VariantAudit]  # of the variants that the requirements were tried on
     notes: list[str]
@@ -241,10 +216,6 @@ class Pick(Data):
     in_containers: bool = True  # whether the figures are; else they are of the machine itself
     has_containers: bool = True  # whether a container engine answers here: a trial needs one
     unmeasured: dict[str, list[str]] = {}  # of what was asked for, by the reason
-
-
-# An interval: estimate, low and high.
-Bounds = tuple[float, float, float]
 
 
 class TableFigures(Data):
@@ -263,21 +234,9 @@ class TableFigures(Data):
     freedoms: list[list[float]]
 
 
-class CurveFigures(Data):
-    """What a curve over workers predicts: by label and CPUs, the throughput divided by the baseline's.
-
-    The baseline is the experiment's. Only ratios whose interval is above 1 are there.
-    """
-
-    name: str
-    fitted_to: int  # workers
-    faster: dict[str, dict[int, Bounds]]
-
-
 class RecordedFigures(Data):
-    """The figures of all benchmarks, and what curves over workers predict."""
+    """The figures of all benchmarks."""
 
     schema_version: Literal[1] = 1
     made_of: str  # SHA-256 of the experiment's record and values
     tables: dict[str, dict[str, TableFigures]]  # by workload and benchmark
-    curves: dict[str, list[CurveFigures]] = {}  # by workload

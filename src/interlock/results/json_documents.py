@@ -40,11 +40,6 @@ class ComparedExperiment(Data):
     tool_version: str
 
 
-class ComparedSide(Data):
-    name: str
-    experiments: list[ComparedExperiment]
-
-
 class ChangeVerdict(Ends):
     p: float
     p_same: float
@@ -58,7 +53,6 @@ class ChangedRow(Data):
     after: Ends
     change: ChangeVerdict
     image: str
-    seconds_per_unit_not_comparable: tuple[float, float] | None = None
 
 
 class ChangedBenchmark(Data):
@@ -67,22 +61,18 @@ class ChangedBenchmark(Data):
     rows: list[ChangedRow]
 
 
-class ComparedKind(Data):
+class Compared(Data):
+    """What `compare --json` prints: the changes between two experiments of one kind of host, baseline and profile."""
+
+    schema_version: Literal[1] = 1
     kind: ComparedHosts
     baseline: FileLabel
     profile: str
-    before: ComparedSide
-    after: ComparedSide
+    before: ComparedExperiment
+    after: ComparedExperiment
     baseline_image: str
     left_out: list[str]
     tables: list[ChangedBenchmark]
-
-
-class Compared(Data):
-    """What `compare --json` prints: the changes by kind of host, baseline and profile."""
-
-    schema_version: Literal[1] = 1
-    kinds: list[ComparedKind]
 
 
 class TestedRatio(Data):

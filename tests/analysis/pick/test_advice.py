@@ -178,16 +178,6 @@ def on_curve(cpus: int) -> Pick:
     return advice_on(make_evidence(figures, cpus=cpus, experiment={"host": host, "workloads": workloads}))
 
 
-def test_the_number_of_cpus_that_would_be_needed_is_extrapolated_from_the_curves() -> None:
-    pick = on_curve(2)
-    assert (pick.decision, pick.cpus, pick.measured_cpus) == (Decision.STAY, 2, 2)
-    (needed,) = pick.needed
-    assert (needed.workload, needed.curve, needed.label) == ("locks", "pure", "free")
-    assert (needed.cpus, needed.fitted_to) == (3, 2)
-    assert needed.speed.low > 1
-    assert needed.speed.estimate == pytest.approx(3 / 2.5, rel=0.02)
-
-
 def test_an_answer_for_more_cpus_than_were_measured_with_says_whose_figures_it_is_from() -> None:
     for cpus, said in ((1, "1 CPU"), (2, "2 CPUs"), (8, "2 CPUs")):
         assert re.findall(r"[0-9]+ CPUs?", on_curve(cpus).answer)[0] == said

@@ -16,7 +16,6 @@ from interlock.analysis.pick.ranking import (
     RatioOf,
     announced,
     fits_of,
-    order_in_profiles,
     rank,
     ranks,
     ratios,
@@ -24,7 +23,7 @@ from interlock.analysis.pick.ranking import (
     switch_elsewhere,
 )
 from interlock.analysis.statistics import Ratio, ratio_from, ratio_of, ratio_over
-from interlock.results.answers import ProfileOrder, Rank, Standing
+from interlock.results.answers import Rank, Standing
 from tests.picks import SIX, make_evidence, noisy
 
 Rounds = Sequence[float]
@@ -268,31 +267,9 @@ def test_of_two_or_of_single_rounds_nothing_is_known_of_the_spread() -> None:
     assert announced(single, [single, *two]) == single
 
 
-LABELS = ["base", "x", "y"]
-
-
 def found(**factors: float) -> Evidence:
     figures = {label: {"locks/queue": noisy(factor)} for label, factor in factors.items()}
     return make_evidence({"base": {"locks/queue": SIX}, **figures})
-
-
-@pytest.mark.parametrize(
-    ("standard", "expected"),
-    [
-        (found(x=0.6, y=0.8), ProfileOrder.SAME),
-        (found(x=0.8, y=0.6), ProfileOrder.OTHER),
-        (found(x=0.8, y=0.8), ProfileOrder.OPEN),
-        (found(x=0.5), ProfileOrder.SAME),
-        (make_evidence({"base": {"locks/queue": SIX}}), ProfileOrder.NOT_MEASURED),
-        (None, ProfileOrder.NOT_MEASURED),
-    ],
-)
-def test_only_differences_that_one_profile_shows_count_and_only_of_what_both_have(
-    standard: Evidence | None, expected: ProfileOrder
-) -> None:
-    release = found(x=0.5, y=0.7)
-    assert order_in_profiles(release, standard, LABELS) is expected
-    assert order_in_profiles(standard, release, LABELS) is expected
 
 
 def test_the_same_switch_elsewhere_has_its_own_gain_and_standing() -> None:

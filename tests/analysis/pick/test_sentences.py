@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.analysis.pick.sentences import ORDER_WORDS, as_measured, costs_text, provenance, recommendation
+from interlock.analysis.pick.sentences import as_measured, costs_text, provenance, recommendation
 from interlock.results.answers import (
     Costs,
     Decision,
@@ -15,7 +15,6 @@ from interlock.results.answers import (
     Estimate,
     Exclusion,
     MachineDifference,
-    ProfileOrder,
     Standing,
 )
 from tests.picks import make_pick
@@ -104,8 +103,7 @@ def test_every_decision_has_its_word(changes: dict[str, Any], first: str, named:
         ({"not_measured": ["x", "y"]}, "2 variants not measured"),
         ({}, "dependencies"),
         ({}, "standard builds"),
-        ({"order_in_profiles": ProfileOrder.SAME}, ORDER_WORDS[ProfileOrder.SAME]),
-        ({"order_in_profiles": ProfileOrder.NOT_MEASURED}, ORDER_WORDS[ProfileOrder.NOT_MEASURED]),
+        ({"profile": "release"}, "release builds run in production"),
     ],
 )
 def test_what_the_figures_do_not_say_is_said(changes: dict[str, Any], part: str) -> None:

@@ -126,16 +126,6 @@ def test_contrast_is_that_of_the_guidelines() -> None:
     assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
 
 
-def test_a_picture_has_the_colours_of_daylight_and_nothing_else_of_it_is_changed() -> None:
-    given = {
-        "mark": {"fill": drawing.token("ink")},
-        "range": [drawing.token("paper"), "var(--other thing)"],
-        "step": 20,
-    }
-    expected = {"mark": {"fill": "#1a1d21"}, "range": ["#ffffff", "var(--other thing)"], "step": 20}
-    assert drawing.in_light_theme(given) == expected
-
-
 def test_a_colour_that_does_not_exist_is_no_token() -> None:
     with pytest.raises(KeyError):
         drawing.token("mauve")

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from interlock.analysis import comparison
-from interlock.analysis.scaling import curve_groups
 from interlock.report.html import frames as figures
 from interlock.report.html.frames import SHADES, Frame, Record
 from tests.builders import make_experiment, make_profile, make_values
-from tests.reports import VARIANTS, example, scaled, waiting_profile
+from tests.reports import VARIANTS, example, waiting_profile
 
 
 @cache
@@ -157,12 +156,3 @@ def test_a_probe_without_times_leaves_them_out() -> None:
     frames = figures.frames(experiment, comparison.tables(experiment, values, profiles), [])
     assert [(record["call"], record["ms"]) for record in frames["calls"]] == [("mmap", None)]
     assert frames["waits"] == []
-
-
-def test_a_curve_that_is_fitted_as_far_as_it_was_measured_has_nothing_extrapolated() -> None:
-    kinds = {}
-    for cores in (2, 8):
-        experiment, tables, _ = scaled(3, cores)
-        points = figures.curve_frames(curve_groups(experiment, tables))["points"]
-        kinds[cores] = {one["kind"] for one in points}
-    assert kinds[2] - kinds[8] == {"extrapolated"}

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import base64
 import gzip
-import itertools
 import json
 import re
-import struct
 from dataclasses import replace
 from functools import cache
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -234,55 +231,3 @@ def test_a_unit_that_ends_a_script_does_not_end_the_pages() -> None:
     text = page.page(experiment, [replace(tables[0], benchmark=benchmark), *tables[1:]], findings)
     assert text.count("</script>") == example_page().count("</script>")
     assert metric.label in json.dumps(payload_of(text)["charts"])
-
-
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-@cache
-def files() -> dict[str, bytes]:
-    """The pictures of the example, drawn when a test first asks for them."""
-    return dict(page.pictures(*example()))
-
-
-def of_kind(ending: str) -> list[str]:
-    return [name for name in files() if name.endswith(ending)]
-
-
-def test_each_chart_is_an_svg_and_a_png() -> None:
-    stems = {name.rpartition(".")[0] for name in files()}
-    assert {f"{stem}.{kind}" for stem in stems for kind in ("svg", "png")} == set(files())
-    assert {"heat-map", "summary", "ratio-locks-queue", "calls-locks-uncontended", "memory"} <= stems
-
-
-def test_an_svg_is_whole_and_knows_no_css() -> None:
-    for name in of_kind(".svg"):
-        root = ElementTree.fromstring(files()[name])  # noqa: S314  our own file
-        assert root.tag == f"{SVG}svg", name
-        assert b"var(" not in files()[name], name
-        assert b"http" not in files()[name].replace(b"http://www.w3.org/", b""), name
-
-
-def test_a_png_has_two_pixels_for_each_of_its_svg() -> None:
-    for name in of_kind(".png"):
-        content = files()[name]
-        assert content.startswith(b"\x89PNG\r\n"), name
-        width, height = struct.unpack(">II", content[16:24])
-        root = ElementTree.fromstring(files()[name.replace(".png", ".svg")])  # noqa: S314
-        right = (2 * round(float(root.attrib["width"])), 2 * round(float(root.attrib["height"])))
-        assert (width, height) == right, name
-
-
-def test_a_picture_tells_by_itself_what_it_shows() -> None:
-    root = ElementTree.fromstring(files()["heat-map.svg"])  # noqa: S314
-    texts = [" ".join(element.itertext()) for element in root.iter(f"{SVG}text")]
-    assert "Variants and benchmarks" in texts
-    assert any("cpython-3.13's" in text for text in texts)
-    assert set(VARIANTS) <= set(texts)
-
-
-def test_a_picture_that_is_made_again_is_the_same() -> None:
-    again = page.pictures(*example())
-    # The first two charts: these are an SVG and a PNG each.
-    assert dict(itertools.islice(again, 4)).items() <= files().items()
-    assert list(files())[:4] == ["summary.svg", "summary.png", "heat-map.svg", "heat-map.png"]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from interlock.analysis import not_measured
 from interlock.analysis.pick import sentences
-from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, predictions, uncounted
+from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, uncounted
 from interlock.analysis.pick.exclusions import (
     LocalImage,
     broken_imports,
@@ -20,7 +20,7 @@ from interlock.analysis.pick.exclusions import (
     risks_of,
     unmeasured,
 )
-from interlock.analysis.pick.ranking import RankedVariant, announced, order_in_profiles, rank, switch_elsewhere
+from interlock.analysis.pick.ranking import RankedVariant, announced, rank, switch_elsewhere
 from interlock.analysis.pick.sentences import cpus_text, throughput_text
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.catalog.types import split_label
@@ -32,9 +32,7 @@ from interlock.results.answers import (
     Estimate,
     Exclusion,
     MachineDifference,
-    Needed,
     Pick,
-    ProfileOrder,
     Rank,
     Recommendation,
     Share,
@@ -202,7 +200,6 @@ def advise(
         shipped=evidence.recorded.shipped,
         profile=criteria.profile,
         measured_profile=evidence.profile,
-        order_in_profiles=_order_in_profiles(evidence, ranked, others),
         elsewhere=list(_elsewhere(ranked, others)),
         cpus=criteria.cpus,
         measured_cpus=evidence.measured_cpus,
@@ -214,7 +211,6 @@ def advise(
         contenders=[_contender(evidence, row) for row in ranked.rows],
         excluded=ranked.excluded,
         not_measured=ranked.not_measured,
-        needed=_needed(evidence, ranked),
         recommended=recommended,
         audits=list(evidence.audits.values()),
         notes=[*_notes(evidence, ranked, others), *here.notes],
@@ -234,16 +230,6 @@ def _unmeasured(evidence: Evidence) -> dict[str, list[str]]:
         name for name in dict.fromkeys(one.variant for one in evidence.experiment.images) if fits(evidence, name)
     ]
     return not_measured.by_reason(evidence.experiment, variants, {workload for workload, _ in evidence.shares})
-
-
-def _order_in_profiles(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> ProfileOrder | None:
-    """Return what the shipped experiments say of both profiles; None where figures and image are of one profile."""
-    if evidence.criteria.profile == evidence.profile:
-        return None
-    shipped = [one for one in (evidence, *others) if one.recorded.shipped]
-    by_profile = {one.profile: one for one in reversed(shipped)}
-    labels = [row.label for row in ranked.rows]
-    return order_in_profiles(by_profile.get("release"), by_profile.get("standard"), labels)
 
 
 def _elsewhere(ranked: Ranking, others: Sequence[Evidence]) -> Iterator[Elsewhere]:
@@ -332,24 +318,6 @@ def _costs(evidence: Evidence, label: str) -> Costs:
 
 def _difference(mine: int | None, theirs: int | None) -> int | None:
     return None if mine is None or theirs is None else mine - theirs
-
-
-def _needed(evidence: Evidence, ranked: Ranking) -> list[Needed]:
-    """Return, where the answer is to stay, from how many CPUs on a contender is predicted to do more."""
-    if ranked.decision is not Decision.STAY:
-        return []
-    labels = [row.label for row in ranked.rows if row.label != evidence.baseline]
-    return [
-        Needed(
-            workload=workload,
-            curve=curve,
-            label=label,
-            cpus=cpus,
-            speed=Estimate(estimate=speed.estimate, low=speed.low, high=speed.high),
-            fitted_to=fitted_to,
-        )
-        for workload, curve, fitted_to, (label, cpus, speed) in predictions(evidence, labels)
-    ]
 
 
 def _notes(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,13 +13,12 @@ from pathlib import Path
 from interlock.analysis.comparison import BenchmarkKey, counted
 from interlock.analysis.pick.criteria import EXCLUDED_PHASES, Criteria, WorkloadWeight, parse_weights
 from interlock.analysis.pick.figures import NO_ROWS, RecordedLevels, contending_labels
-from interlock.analysis.statistics import Interval
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil, Mode, SupportPhase, Variant
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError, nearest
-from interlock.results.answers import Bounds, CurveFigures, RecordedFigures, VariantAudit
+from interlock.results.answers import RecordedFigures, VariantAudit
 from interlock.results.experiments import Built, CellResult, Experiment, State
 
 Workloads = Mapping[str, Workload]
@@ -413,38 +412,6 @@ class Evidence:
         """Return the median over the rounds; None if it was not measured."""
         return self.levels(key).seconds(label)
 
-    def curves(self, workload: str) -> list[CurveFigures]:
-        """Return what the curves of a workload predict of others than the baseline; nothing beside another baseline."""
-        is_theirs = self.baseline == self.experiment.settings.baseline
-        return self.figures.curves.get(workload, []) if is_theirs else []
-
     def max_rss_bytes(self, label: str) -> int | None:
         """Return the largest memory of one process in the weighted benchmarks, in bytes; None if none is known."""
         return max((self.levels(key).max_rss_bytes(label) for key in self.shares), default=0) or None
-
-
-# A contender, the CPUs that it needs, and its throughput divided by the baseline's there.
-Prediction = tuple[str, int, Interval]
-
-
-def predictions(evidence: Evidence, labels: Sequence[str]) -> Iterator[tuple[str, str, int, Prediction]]:
-    """Yield, for each curve of the weighted workloads, its workload, name, fitted workers and soonest prediction.
-
-    Sought are more CPUs than were asked for, from which the interval of the predicted ratio is above 1.
-    """
-    for workload in dict.fromkeys(workload for workload, _ in evidence.shares):
-        for curve in evidence.curves(workload):
-            faster = {label: found for label, found in curve.faster.items() if label in labels}
-            soonest = _soonest(faster, evidence.criteria.cpus)
-            if soonest:
-                yield workload, curve.name, curve.fitted_to, soonest
-
-
-def _soonest(faster: Mapping[str, Mapping[int, Bounds]], cpus: int) -> Prediction | None:
-    more = {count for found in faster.values() for count in found if count > cpus}
-    if not more:
-        return None
-    soonest = min(more)
-    there = {label: Interval(*found[soonest]) for label, found in faster.items() if soonest in found}
-    best = max(there, key=lambda label: there[label].estimate)
-    return best, soonest, there[best]

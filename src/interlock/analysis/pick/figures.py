@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
 from interlock.analysis.comparison import fitted_rows
 from interlock.analysis.pairing import compared_figures
-from interlock.analysis.scaling import ThroughputsByWorkers, predicted_ratios
 from interlock.analysis.statistics import Ratio, fit_levels, ratio_from
 from interlock.catalog.types import TWIN
-from interlock.catalog.workloads import Benchmark
-from interlock.results.answers import CurveFigures, RecordedFigures, TableFigures
+from interlock.results.answers import RecordedFigures, TableFigures
 from interlock.results.experiments import BenchmarkValues, Experiment, Values
 
-# No law that was fitted on a few cores says anything of more CPUs than this.
-MOST_CPUS = 64
 # Digits that are kept: more than anything is printed with, fewer than machines agree on.
 DIGITS = 6
 
@@ -75,8 +71,7 @@ def recorded_figures(experiment: Experiment, values: Values, made_of: str = "") 
             rows = fitted_rows(values, name, benchmark.name)
             if known := [label for label in labels if label in rows]:
                 tables.setdefault(name, {})[benchmark.name] = _table(rows, known)
-    curves = {name: list(_curves(experiment, values, name, labels)) for name in tables}
-    return RecordedFigures(made_of=made_of, tables=tables, curves={name: some for name, some in curves.items() if some})
+    return RecordedFigures(made_of=made_of, tables=tables)
 
 
 def _table(rows: Mapping[str, BenchmarkValues], contending: Sequence[str]) -> TableFigures:
@@ -93,32 +88,6 @@ def _table(rows: Mapping[str, BenchmarkValues], contending: Sequence[str]) -> Ta
         errors=[[_rounded(error) if math.isfinite(error) else None for _, error, _, _ in row] for row in pairs],
         freedoms=[[_rounded(freedom) for _, _, freedom, _ in row] for row in pairs],
     )
-
-
-def _curves(experiment: Experiment, values: Values, workload: str, labels: Sequence[str]) -> Iterator[CurveFigures]:
-    """Yield what a workload's curves predict. Workers that wait need no CPU each: their curves predict nothing."""
-    baseline = experiment.settings.baseline
-    for name, group in experiment.workloads[workload].curves.items():
-        if any(one.scaling and one.scaling.wait for _, one in group):
-            continue
-        fitted = [(workers, one) for workers, one in group if workers <= experiment.host["cores"]]
-        theirs = _throughputs(values.get((baseline, workload), {}), fitted)
-        faster = {}
-        for label in labels:
-            mine = _throughputs(values.get((label, workload), {}), fitted) if label != baseline else {}
-            ratios = predicted_ratios(mine, theirs, range(2, MOST_CPUS + 1))
-            faster[label] = {
-                cpus: (_rounded(one.estimate), _rounded(one.low), _rounded(one.high))
-                for cpus, one in ratios.items()
-                if one.low > 1
-            }
-        if found := {label: some for label, some in faster.items() if some}:
-            yield CurveFigures(name=name, fitted_to=max(workers for workers, _ in fitted), faster=found)
-
-
-def _throughputs(cell: Mapping[str, BenchmarkValues], group: Sequence[tuple[int, Benchmark]]) -> ThroughputsByWorkers:
-    """Return units of work in a second by number of workers, one for each round."""
-    return {workers: [1 / one for one in cell[mine.name].figures] for workers, mine in group if mine.name in cell}
 
 
 def _rounded(number: float) -> float:

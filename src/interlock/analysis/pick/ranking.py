@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from statistics import fmean, variance
 
 from interlock.analysis.pick.evidence import Evidence
 from interlock.analysis.pick.figures import RecordedLevels
 from interlock.analysis.statistics import Ratio, mean_ratio, ratio_from
 from interlock.analysis.verdicts import SIGNIFICANT, verdict_of
-from interlock.results.answers import ProfileOrder, Rank, Standing
+from interlock.results.answers import Rank, Standing
 
 # The fit of each weighted benchmark, with its share.
 Fits = Sequence[tuple[float, RecordedLevels]]
@@ -123,45 +122,13 @@ def announced(picked: Ratio, all_of_them: Sequence[Ratio]) -> Ratio:
     return ratio_from(log, error, picked.freedom, picked.rounds)
 
 
-def order_in_profiles(release: Evidence | None, standard: Evidence | None, labels: Iterable[str]) -> ProfileOrder:
-    """Return whether two experiments, one of each profile, put these labels in the same order.
-
-    Only what one of them shows counts: among equals the order is chance.
-    """
-    if release is None or standard is None:
-        return ProfileOrder.NOT_MEASURED
-    both = [one for one in labels if _is_measured(release, one) and _is_measured(standard, one)]
-    if len(both) < 2:
-        return ProfileOrder.NOT_MEASURED
-    pairs = list(combinations(both, 2))
-    found = list(zip(_ratios(release, pairs), _ratios(standard, pairs), strict=True))
-    shown = [(_is_shown(one, len(pairs)), _is_shown(other, len(pairs)), one.log * other.log) for one, other in found]
-    if any(in_one and in_other and sign < 0 for in_one, in_other, sign in shown):
-        return ProfileOrder.OTHER
-    differing = [sign for in_one, in_other, sign in shown if in_one or in_other]
-    return ProfileOrder.SAME if differing and min(differing) > 0 else ProfileOrder.OPEN
-
-
 def _is_measured(evidence: Evidence, label: str) -> bool:
     return all(evidence.seconds(label, key) is not None for key in evidence.shares)
-
-
-def _ratios(evidence: Evidence, pairs: Iterable[tuple[str, str]]) -> Iterator[Ratio]:
-    fits = fits_of(evidence)
-    return (_ratio(fits, *pair) for pair in pairs)
-
-
-def _ratio(fits: Fits, mine: str, theirs: str) -> Ratio:
-    return ratios(fits, [mine], theirs)[mine]
-
-
-def _is_shown(ratio: Ratio, comparisons: int) -> bool:
-    return ratio.p * comparisons < SIGNIFICANT
 
 
 def switch_elsewhere(evidence: Evidence, label: str) -> tuple[Ratio, str] | None:
     """Return the ratio of a label to the baseline in another experiment and its standing; None if it has no figures."""
     if not _is_measured(evidence, label):
         return None
-    ratio = _ratio(fits_of(evidence), label, evidence.baseline)
+    ratio = ratios(fits_of(evidence), [label], evidence.baseline)[label]
     return ratio, standing_of(ratio, 1)

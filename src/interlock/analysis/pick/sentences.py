@@ -7,18 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interlock.results.answers import Contender, Costs, Decision, Estimate, Pick, ProfileOrder, Recommendation, Standing
+from interlock.results.answers import Contender, Costs, Decision, Estimate, Pick, Recommendation, Standing
 
 # Costs within this are the same: memory in MB, a start's time as a ratio.
 SAME_MB = 0.5
 SAME_START = 0.05
 WITHOUT_CONTAINERS = "this machine, without containers"
-ORDER_WORDS = {
-    ProfileOrder.SAME: "the reference found the same order in both",
-    ProfileOrder.OTHER: "the reference found another order in release builds",
-    ProfileOrder.OPEN: "the reference does not show whether the order is the same",
-    ProfileOrder.NOT_MEASURED: "the reference has not measured both",
-}
 
 
 def recommendation(pick: Pick) -> str:
@@ -122,8 +116,8 @@ def itself(pick: Pick) -> str:
 
 def _reservations(pick: Pick) -> Iterator[str]:
     """Yield what a reader must know before relying on the figures, the most important first."""
-    if pick.order_in_profiles is not None:
-        yield f"in standard builds, while release builds run in production: {ORDER_WORDS[pick.order_in_profiles]}"
+    if pick.measured_profile != pick.profile:
+        yield f"in {pick.measured_profile} builds, while {pick.profile} builds run in production"
     elif pick.measured_profile == "standard":
         yield "in standard builds, which are for studying"
     yield from (

@@ -1,1 +1,1 @@
-"""The report as one page that needs no network, and its charts as pictures. Pure: figures in, text and bytes out."""
+"""The report as one page that needs no network. Pure: figures in, text out."""

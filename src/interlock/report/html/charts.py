@@ -38,8 +38,6 @@ from interlock.report.html.drawing import (
 )
 from interlock.report.html.frames import (
     BASELINE,
-    EXTRAPOLATED,
-    FITTED,
     LIMITED,
     MEASURED,
     OTHER,
@@ -188,26 +186,24 @@ def _image_sizes(layout: Layout) -> Drawing:
     return layered(layout, 48, [bars, drawing.figures(layout, shown), *names(layout)])
 
 
-CURVE_COLOURS = {MEASURED: drawing.FASTER, FITTED: drawing.BASELINE, EXTRAPOLATED: drawing.SAME, LIMITED: drawing.GOOD}
-DASHES = {FITTED: [1, 0], EXTRAPOLATED: [5, 4], LIMITED: [2, 2]}
+CURVE_COLOURS = {MEASURED: drawing.FASTER, LIMITED: drawing.GOOD}
+DASHES = {MEASURED: [1, 0], LIMITED: [2, 2]}
 # Height of a curve in its row.
 CURVE_PX = 78
 
 
 def scaling_chart(about: Record, frame: Sequence[Record]) -> Chart:
     """Return the chart of a group of curves, one for each variant."""
-    title, cores, known_to = about["curve"], about["cores"], about["known_to"]
+    title, cores = about["curve"], about["cores"]
     present = {one["kind"] for one in frame if one["curve"] == title}
-    beyond = ", dashed where it is extrapolated" if EXTRAPOLATED in present else ""
     more = f", hollow with more workers than the {cores} cores" if about["workers"][-1] > cores else ""
     limit = "; the dotted line is the limit" if LIMITED in present else ""
     if about["limit"] is not None and LIMITED not in present:
         limit = f"; the limit, up to {figure_text(about['limit'])}, is far above"
     says = (
         f"Throughput ({about['unit']}) by number of workers (logarithmic), scaled in each row to the highest that "
-        f"was measured, {figure_text(about['most'])}: dots are measured, with 95 % intervals{more}; the line is the "
-        f"Universal Scalability Law fitted up to {known_to} workers{beyond}{limit}; the number is the best gain over "
-        "one worker."
+        f"was measured, {figure_text(about['most'])}: dots have 95 % intervals{more}{limit}; the "
+        "number is the best gain over one worker."
     )
     draw = partial(_curve, about=about, kinds={kind: name for kind, name in CURVE_COLOURS.items() if kind in present})
     return Chart(f"scaling-{slug(title)}", f"{title}: scaling", says, "points", draw, {"curve": title}, tall=True)
@@ -282,10 +278,11 @@ def _cores_line(cores: int, x: alt.X, about: Record) -> list[alt.Chart]:
     if not about["workers"][0] <= cores < about["workers"][-1]:
         return []
     lone = alt.Chart(alt.InlineData([{"workers": cores}]))
-    words = f"{cores} cores" + (", beyond: extrapolated" if about["known_to"] <= cores else "")
     return [
         lone.mark_rule(color=token("band-edge"), strokeDash=[3, 3]).encode(x=x),
-        lone.mark_text(color=token(MUTED), align="left", dx=4, dy=-6, fontSize=11, text=words).encode(x=x, y=AT_BOTTOM),
+        lone.mark_text(color=token(MUTED), align="left", dx=4, dy=-6, fontSize=11, text=f"{cores} cores").encode(
+            x=x, y=AT_BOTTOM
+        ),
     ]
 
 

@@ -9,7 +9,6 @@ In a narrow layout a row's name is above its marks instead of left of them: name
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -82,7 +81,6 @@ COLOURS = {
     "call-9": Colour("#2b3a4b", "#dfe6ee"),
     OTHER_CALLS: Colour("#868e97", "#7b838c"),
 }
-_TOKEN = re.compile(r"^var\(--([a-z0-9-]+)\)$")
 
 
 def token(name: str) -> str:
@@ -95,16 +93,6 @@ def token(name: str) -> str:
 def variables(theme: str) -> str:
     """Return the CSS declarations of all colours in a theme, 'light' or 'dark'."""
     return " ".join(f"--{name}: {getattr(colour, theme)};" for name, colour in COLOURS.items())
-
-
-def in_light_theme(value: Any) -> Any:
-    """Return a specification with the light theme's colours in place of CSS variables."""
-    if isinstance(value, dict):
-        return {key: in_light_theme(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [in_light_theme(one) for one in value]
-    found = _TOKEN.match(value) if isinstance(value, str) else None
-    return COLOURS[found[1]].light if found else value
 
 
 TEXT_PX = 12

@@ -269,11 +269,9 @@ def _claim(finding: Finding) -> Record:
     }
 
 
-MEASURED, FITTED, EXTRAPOLATED, LIMITED = "measured", "fitted", "extrapolated", "limit"
+MEASURED, LIMITED = "measured", "limit"
 # A limit that is more times higher than the highest throughput would leave the curves no room.
 FAR_LIMIT = 4
-# Points of a line for each doubling of the workers.
-STEPS_A_DOUBLING = 4
 
 
 def curve_frames(found: Sequence[CurveGroup]) -> dict[str, list[Record]]:
@@ -295,7 +293,6 @@ def _curve_about(of: CurveGroup) -> Record:
         "unit": of.unit,
         "workers": list(of.workers),
         "cores": of.cores,
-        "known_to": of.fitted_to,
         "most": _highest(of),
         "limit": max((point.throughput.estimate for point in of.limit), default=None),
     }
@@ -346,22 +343,6 @@ def _curve_marks(of: CurveGroup, curve: Curve) -> Iterator[tuple[str, float, flo
         yield MEASURED, point.workers, point.throughput.estimate, low, high, _point_text(of, curve, point, limits)
     for workers, limit in limits.items():
         yield LIMITED, workers, limit, limit, limit, f"limit: {figure_text(limit)} {of.unit}"
-    if curve.fit:
-        for number in _grid(of):
-            law = curve.fit.throughput(number)
-            text = f"{figure_text(law)} {of.unit} by the law"
-            if number <= of.fitted_to:
-                yield FITTED, number, law, law, law, text
-            if number >= of.fitted_to < of.workers[-1]:
-                yield EXTRAPOLATED, number, law, law, law, f"{text}, extrapolated"
-
-
-def _grid(of: CurveGroup) -> list[float]:
-    """Return numbers of workers that make a smooth line, with those that were measured."""
-    low, high = math.log2(of.workers[0]), math.log2(of.workers[-1])
-    count = math.ceil((high - low) * STEPS_A_DOUBLING)
-    steps = (2 ** (low + (high - low) * number / count) for number in range(count + 1))
-    return sorted({*(round(one, 4) for one in steps), *of.workers, of.fitted_to})
 
 
 def _point_text(of: CurveGroup, curve: Curve, point: ThroughputPoint, limits: dict[int, float]) -> str:

@@ -1,4 +1,4 @@
-"""The report as one HTML file that fetches nothing, the tables behind its charts, and charts as pictures.
+"""The report as one HTML file that fetches nothing, and the tables behind its charts.
 
 Pure, but for the copy of Vega in the user's cache.
 """
@@ -10,9 +10,8 @@ import gzip
 import json
 import math
 import re
-import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
@@ -37,16 +36,9 @@ from interlock.report.html import charts
 from interlock.report.html import frames as figures
 from interlock.report.html.chart_tables import charts_with_details, detail_frames, profile_frames, tables_behind
 from interlock.report.html.drawing import (
-    COLOURS,
-    INK,
-    LIES,
-    MUTED,
     NARROW,
-    PAPER,
     WIDE,
     Chart,
-    in_light_theme,
-    ordered,
     token,
     variables,
 )
@@ -393,46 +385,3 @@ def all_charts(tables: Sequence[Table], frames: Mapping[str, Frame]) -> list[Cha
         charts.claims_chart(frames["claims"]),
     ]
     return [chart for chart in found if chart]
-
-
-WIDTH_PX = 720
-PIXELS = 2  # of a PNG for each pixel of the SVG
-
-
-def pictures(
-    experiment: Experiment, tables: Sequence[Table], findings: Sequence[Finding], _: Opening = NOT_KNOWN
-) -> Iterator[tuple[str, bytes]]:
-    """Yield the file name and content of each chart, as SVG and as PNG, with its title and sentence."""
-    frames, names = figures.frames(experiment, tables, findings), figures.variant_names(experiment)
-    for chart in all_charts(tables, frames):
-        specification = json.dumps(picture_specification(chart, frames[chart.frame], names), allow_nan=False)
-        yield f"{chart.name}.svg", vl_convert.vegalite_to_svg(specification).encode()
-        yield f"{chart.name}.png", vl_convert.vegalite_to_png(specification, scale=PIXELS)
-
-
-def picture_specification(chart: Chart, frame: Frame, names: Sequence[str]) -> dict[str, Any]:
-    """Return a chart with its data, its title and the colours of the light theme."""
-    specification: dict[str, Any] = in_light_theme(chart.specification(WIDE))
-    rows = ordered(chart.records(frame), chart.row, names, best_first=chart.best_first)
-    title = {
-        "text": chart.title,
-        "subtitle": textwrap.wrap(chart.says, 115),
-        "anchor": "start",
-        "frame": "bounds",
-        "color": COLOURS[INK].light,
-        "subtitleColor": COLOURS[MUTED].light,
-        "subtitlePadding": 4,
-        "offset": 14,
-    }
-    width_px = WIDTH_PX
-    if chart.columns:
-        width_px = max(width_px, chart.columns.count * chart.columns.least_px)
-        specification["params"] = [{"name": LIES, "value": width_px / chart.columns.count > chart.columns.lying_px}]
-    return {
-        **specification,
-        "width": width_px,
-        "background": COLOURS[PAPER].light,
-        "padding": 16,
-        "title": title,
-        "datasets": {**specification.get("datasets", {}), "rows": rows},
-    }
