@@ -164,6 +164,7 @@ LOCKED = {
     "requirements/test.txt": (*SELF, "test"),
     "requirements/all.txt": (*SELF, "all", *SAME),
     "requirements/host.txt": (*SELF, "measure", *SAME),
+    "requirements/update.txt": (*SELF, "update", *SAME),
     "requirements/nox.txt": ("--group", "nox", *SAME),
     "requirements/lock.txt": ("--group", "lock", *SAME),
     "requirements/advisories.txt": ("--group", "advisories", *SAME),

@@ -18,6 +18,7 @@ from tests.builders import ROOT, edit
 
 CI = ROOT / "examples/ci"
 PUBLISH = ROOT / ".github/workflows/publish.yml"
+UPDATE = ROOT / ".github/workflows/update.yml"
 SCHEMAS = {"github-workflow.yml": "vendor.github-workflows", "gitlab-ci.yml": "vendor.gitlab-ci"}
 
 
@@ -53,10 +54,21 @@ def test_an_example_calls_commands_and_options_that_there_are(name: str) -> None
         assert {word for word in words if word.startswith("--")} <= known, call
 
 
-def test_every_action_is_pinned_to_a_commit() -> None:
-    used = re.findall(r"uses: (\S+)", (CI / "github-workflow.yml").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("file", [CI / "github-workflow.yml", UPDATE], ids=lambda file: str(file.name))
+def test_every_action_is_pinned_to_a_commit(file: Path) -> None:
+    used = re.findall(r"uses: (\S+)", file.read_text(encoding="utf-8"))
     assert used
     assert [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one)] == []
+
+
+def test_the_workflow_that_updates_is_valid_has_few_rights_and_installs_what_is_locked() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(UPDATE)]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    text = UPDATE.read_text(encoding="utf-8")
+    assert YAML(typ="safe").load(text)["permissions"] == {"contents": "write", "pull-requests": "write"}
+    files = re.findall(r"-r (\S+)", text)
+    assert files
+    assert all((ROOT / file).is_file() for file in files)
 
 
 def test_the_hook_for_pre_commit_calls_what_there_is_on_the_files_that_a_swap_reads() -> None:

@@ -104,6 +104,7 @@ MODULES = {
     "altair": "altair",
     "ansible-core": "ansible",
     "cyclonedx-python-lib": "cyclonedx",
+    "sigstore": "sigstore",
     "numpy": "numpy",
     "pyperf": "pyperf",
     "scipy": "scipy",

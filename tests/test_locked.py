@@ -32,6 +32,7 @@ INSTALLING = (
     "bootstrap.sh",
     "playbooks/roles/project/tasks/main.yml",
     "playbooks/roles/tuning/tasks/main.yml",
+    ".github/workflows/update.yml",
     "examples/ci/github-workflow.yml",
     "examples/ci/gitlab-ci.yml",
 )

@@ -191,6 +191,12 @@ class StoreError(InterlockError):
     exit_code = 7
 
 
+class UpstreamError(InterlockError):
+    """Nobody who publishes sources answers, or what came is not signed by whom it should be."""
+
+    exit_code = 8
+
+
 class ClaimError(InterlockError):
     """An experiment contradicts a required claim."""
 
@@ -240,6 +246,7 @@ EXTRAS = {
     "measure": ("numpy", "scipy", "pyperf"),
     "report": ("numpy", "scipy"),
     "sbom": ("cyclonedx",),
+    "update": ("sigstore",),
     "fleet": ("numpy", "scipy", "ansible"),
 }
 

@@ -29,6 +29,7 @@ from interlock.cli.options import (
     Variants,
     VerifyKey,
     console,
+    open_clone,
     open_project,
     profile_name,
 )
@@ -63,13 +64,7 @@ def render(
 
     They come from variants/*.toml, dockerfiles/*.j2 and the commands.
     """
-    paths, known = open_project()
-    if not paths.is_clone:
-        raise UsageError(
-            file=str(Path.cwd()),
-            found="is not in a clone, and only a clone has generated files",
-            todo="Run it in a clone of the project.",
-        )
+    paths, known = open_clone()
     texts = {**generated_texts(paths, known), REFERENCE: reference_page(), **schema_texts(), **_pictures(paths)}
     stale = store.stale_figures(paths.reference)
     if not check:

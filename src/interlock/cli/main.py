@@ -56,6 +56,7 @@ COMMANDS = {
     "check": Entry(BUILD, "images", "check", "Check that images can replace python:X-slim."),
     "sbom": Entry(BUILD, "images", "sbom_command", "Write an image's bill of materials (CycloneDX, JSON)."),
     "render": Entry(BUILD, "images", "render", "Write the generated files: Dockerfiles, schemas, docs."),
+    "update": Entry(BUILD, "update", "update_command", "Take newer releases of sources, bases and images of others."),
     "push": Entry(SHARE, "images", "push_command", "Push built variants to a registry."),
     "pull": Entry(SHARE, "images", "pull_command", "Pull variants: what the project published, or what a team pushed."),
     "publish": Entry(SHARE, "publishing", "publish_command", "Tag, sign and record what was pushed on each platform."),
@@ -71,6 +72,7 @@ EXTRA_OF = {
     "fleet": "fleet",
     **dict.fromkeys(("report", "claims", "compare", "export"), "report"),
     "sbom": "sbom",
+    "update": "update",
 }
 
 

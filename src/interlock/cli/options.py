@@ -236,6 +236,18 @@ def given_versions(known: project.Catalog) -> dict[str, str]:
     return pairs
 
 
+def open_clone() -> tuple[project.ProjectPaths, project.Catalog]:
+    """Return the paths of the clone around the current folder, and what it declares; UsageError outside of one."""
+    paths, known = open_project()
+    if not paths.is_clone:
+        raise UsageError(
+            file=str(Path.cwd()),
+            found="is not in a clone, and only a clone has generated files",
+            todo="Run it in a clone of the project.",
+        )
+    return paths, known
+
+
 def experiment_folder(name: str | None, results: Path | None) -> Path:
     """Return the folder that was named, or the user's latest; without any a shipped one, and say so."""
     if name is not None:

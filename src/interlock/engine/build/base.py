@@ -162,10 +162,10 @@ def require_mmdebstrap() -> None:
         raise EngineError(
             found="mmdebstrap needs root or the package uidmap, which is not installed", todo=INSTALL.format("uidmap")
         )
-    _keyring()
+    debian_keyring()
 
 
-def _keyring() -> Path:
+def debian_keyring() -> Path:
     """Return the file with Debian's keys."""
     for path in KEYRINGS:
         if path.is_file():
@@ -183,7 +183,7 @@ def make_layer(base: Base, layer: Path, cannot: str) -> None:
     EngineError says why mmdebstrap failed; `cannot` is what made it necessary.
     """
     hook = f"--customize-hook={FORGET_THE_KEYRING}"
-    command = ["mmdebstrap", *RECIPE, hook, base.suite, "-", *_sources(base, _keyring())]
+    command = ["mmdebstrap", *RECIPE, hook, base.suite, "-", *_sources(base, debian_keyring())]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH)}
     with layer.open("wb") as file:
         done = subprocess.run(

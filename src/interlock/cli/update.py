@@ -1,0 +1,121 @@
+"""`interlock update`: newer releases are found, written into variants/ and rendered, or only told."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from interlock.catalog import project, update
+from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.upstream import Upstream
+from interlock.catalog.variants import Variant
+from interlock.cli.images import generated_texts
+from interlock.cli.options import console, open_clone
+from interlock.engine.build.base import debian_keyring, debian_mirrors
+from interlock.engine.docker import connect
+from interlock.engine.registry import registry_digest
+from interlock.errors import DriftError, NoEngineError, RegistryError, UsageError, nearest
+from interlock.results import generated
+from interlock.swap.writing import FileChange, read_file, replace_files
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="VARIANT|CHANNEL", help="Variants, with their bases, and channels of sources (default: all)."
+    ),
+]
+
+
+def update_command(
+    names: Names = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit with 1 if something newer is released.")
+    ] = False,
+) -> None:
+    """Take newer releases of sources, bases and images of others.
+
+    A source is taken if upstream signed it or Debian's signed index has its sum; the digests of images are their
+    registries'. What does not answer is named and left as it is. Then the generated files are written.
+    """
+    paths, known = open_clone()
+    channels, variants = _wanted(known, names or [])
+    upstream = Upstream(debian_mirrors()[0], debian_keyring(), paths.root / "variants/keys", _say)
+    updates = update.Updates(paths.root)
+    news = update.ask(upstream)
+    update.update_sources(updates, channels, _pinned(known), news, upstream)
+    digest_of = ask_registries(_say)
+    update.update_bases(updates, {one.base: known.bases[one.base] for one in variants}, digest_of)
+    for variant in variants:
+        if variant.image is not None:
+            update.update_image(updates, variant, news, digest_of)
+    update.update_archives(updates, [one for one in variants if one.prefix and one.prefix.archives], upstream)
+    for line in updates.lines or ["nothing newer"]:
+        _say(f"{'stale ' if check and updates.lines else 'update'}  {line}")
+    if check and updates.lines:
+        found = f"newer releases are out: {len(updates.lines)}"
+        raise DriftError(file=next(iter(updates.texts)), found=found, todo="Run `interlock update`.")
+    if updates.lines:
+        _write(paths, updates.texts)
+
+
+def _say(line: str) -> None:
+    console.print(Text(line), soft_wrap=True)
+
+
+def _wanted(known: Catalog, names: list[str]) -> tuple[list[str], list[Variant]]:
+    """Return the channels and the variants that are named, or all; those of variants are named with them."""
+    every = [*known.sources.channels, *known.variants]
+    for name in names:
+        if name not in every:
+            raise UsageError(found=f"there is no variant or channel '{name}'", todo=nearest(name, every))
+    variants = [known.variants[name] for name in names or every if name in known.variants]
+    named = [*names, *(one.source for one in variants if one.source)] if names else every
+    return [name for name in dict.fromkeys(named) if name in known.sources.channels], variants
+
+
+def _pinned(known: Catalog) -> set[str]:
+    """Return the sources that variants and libraries name themselves."""
+    libraries = [library.source for variant in known.variants.values() for library in variant.libraries]
+    return {*libraries, *(variant.source for variant in known.variants.values() if variant.source)}
+
+
+def ask_registries(say: Callable[[str], None]) -> update.DigestOf:
+    """Return what asks the engine for the digest that a registry has for a name."""
+    try:
+        client = connect().client
+    except NoEngineError as error:
+        say(f"silent  registries, which an engine asks: {error.found}")
+        return lambda _: None
+
+    def digest_of(name: str) -> str | None:
+        try:
+            return registry_digest(client, name)
+        except RegistryError as error:
+            say(f"silent  {name}: {error.found}")
+            return None
+
+    return digest_of
+
+
+def _write(paths: ProjectPaths, texts: dict[str, str]) -> None:
+    """Write these files and what is generated of them: all that are there at once, or none."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        shutil.copytree(paths.root / "variants", root / "variants")
+        for folder in ("workloads", "dockerfiles", "results"):
+            (root / folder).symlink_to(paths.root / folder)
+        for file, text in texts.items():
+            (root / file).write_text(text, encoding="utf-8")
+        made = generated_texts(replace(paths, root=root), project.load(root))
+    drifted = [path for path in generated.drift(paths.root, made) if path in made and (paths.root / path).is_file()]
+    new = texts | {path: made[path] for path in drifted}
+    replace_files([FileChange(paths.root / path, read_file(paths.root / path), text) for path, text in new.items()])
+    for path in [*drifted, *generated.sync(paths.root, made)]:
+        _say(f"render  {path}")
