@@ -15,7 +15,7 @@ from typing import Any
 
 from interlock.catalog.claims import Claim
 from interlock.catalog.published import Published
-from interlock.catalog.sources import Download
+from interlock.catalog.sources import Download, Release
 from interlock.catalog.variants import (
     PRODUCTION,
     Gil,
@@ -150,6 +150,16 @@ def make_variant(name: str = "cpython-3.13", **changes: Any) -> Variant:
 def make_source(file: str = "Python-3.13.1.tgz", **changes: Any) -> Source:
     data: dict[str, Any] = {"file": file, "sha256": "a" * 64, "places": [f"https://example.org/{file}"]}
     return Source.model_validate(data | changes)
+
+
+def make_release(version: str = "3.13.0", **changes: Any) -> Release:
+    source = make_source(f"Python-{version}.tgz", sum_from="a test", unsigned="a test")
+    data = {name: getattr(source, name) for name in Download.model_fields}
+    return Release.model_validate({**data, "version": version, **changes})
+
+
+def make_library(file: str = "pth.tgz", **changes: Any) -> dict[str, Any]:
+    return {"name": "pth", "source": "pth", **make_source(file, **changes).model_dump()}
 
 
 def make_download(file: str = "wheel-1.0-cp39-cp39-linux_x86_64.whl", **changes: Any) -> Download:

@@ -20,12 +20,12 @@ unpack() {
 mkdir -p "$BUILD_DIR" "$PREFIX"
 cd "$BUILD_DIR"
 
-fetch "Python-3.10.19.tar.xz" c8f4a596572201d81dd7df91f70e177e19a70f1d489968b54b5fbbf29a97c076 \
-    "https://www.python.org/ftp/python/3.10.19/Python-3.10.19.tar.xz"
+fetch "Python-3.10.20.tar.xz" de6517421601e39a9a3bc3e1bc4c7b2f239297423ee05e282598c83ec0647505 \
+    "https://www.python.org/ftp/python/3.10.20/Python-3.10.20.tar.xz"
 
 
 step "configuring the interpreter"
-unpack "Python-3.10.19.tar.xz"
+unpack "Python-3.10.20.tar.xz"
 # What the compiler and the byte code carry as dates: the release's, so that two builds are equal.
 SOURCE_DATE_EPOCH=$(stat -c %Y configure)
 export SOURCE_DATE_EPOCH PREFIX JOBS BUILD_DIR

@@ -20,14 +20,14 @@ unpack() {
 mkdir -p "$BUILD_DIR" "$PREFIX"
 cd "$BUILD_DIR"
 
-fetch "Python-3.12.12.tar.xz" fb85a13414b028c49ba18bbd523c2d055a30b56b18b92ce454ea2c51edc656c4 \
-    "https://www.python.org/ftp/python/3.12.12/Python-3.12.12.tar.xz"
-check_signature "Python-3.12.12.tar.xz" "thomas-wouters.asc" \
-    "https://www.python.org/ftp/python/3.12.12/Python-3.12.12.tar.xz.asc"
+fetch "Python-3.12.13.tar.xz" c08bc65a81971c1dd5783182826503369466c7e67374d1646519adf05207b684 \
+    "https://www.python.org/ftp/python/3.12.13/Python-3.12.13.tar.xz"
+check_signature "Python-3.12.13.tar.xz" "thomas-wouters.asc" \
+    "https://www.python.org/ftp/python/3.12.13/Python-3.12.13.tar.xz.asc"
 
 
 step "configuring the interpreter"
-unpack "Python-3.12.12.tar.xz"
+unpack "Python-3.12.13.tar.xz"
 # What the compiler and the byte code carry as dates: the release's, so that two builds are equal.
 SOURCE_DATE_EPOCH=$(stat -c %Y configure)
 export SOURCE_DATE_EPOCH PREFIX JOBS BUILD_DIR

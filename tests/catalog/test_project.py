@@ -92,7 +92,8 @@ def test_each_condition_differs_from_production_in_one_thing() -> None:
 
 
 SUM = "da3080e3b488f648a3d7a4560ddee895284c3380b11d6de75edb986526b9a814"
-PLAIN = "variants/cpython-2.7.toml"
+PLAIN, SOURCES = "variants/cpython-2.7.toml", "variants/sources.toml"
+PLACE = "https://ftp.gnu.org/gnu/pth/pth-2.0.7.tar.gz"
 # What is written in place of what, the key that the error names, and what it says.
 SLIPS: list[tuple[str, str, str, str, list[str]]] = [
     (PTH, 'tag = "2.7-pth"', 'tag = "2.7-pth"\ncolour = "red"', "colour", ["'red'"]),
@@ -100,26 +101,26 @@ SLIPS: list[tuple[str, str, str, str, list[str]]] = [
     (PTH, 'family = "gnu-pth"', 'family = "gnu-pth"\nfamly = "gnu-pth"', "famly", ["'family'?"]),
     (PTH, 'gil = "on"', 'gil = "on"\nthread_flavor = "x"', "proof.thread_flavor", ["'thread_flavour'?"]),
     (PTH, "parallel = false", "paralel = false", "libraries.0.paralel", ["'parallel'?"]),
-    (PTH, f'sha256 = "{SUM}"\n', "", "interpreter.sha256", ["the key is missing", "SHA-256 of the file"]),
-    (PTH, SUM, "da3080e3", "interpreter.sha256", ["'da3080e3'", "[0-9a-f]{64}"]),
-    (PTH, SUM, "0" * 64, "sha256", ["Python-2.7.18.tgz", PLAIN]),
+    (SOURCES, f'sha256 = "{SUM}"\n', "", "sources.2.7.18.sha256", ["the key is missing", "SHA-256 of the file"]),
+    (SOURCES, SUM, "da3080e3", "sources.2.7.18.sha256", ["'da3080e3'", "[0-9a-f]{64}"]),
+    (PTH, 'source = "2.7.18"\n', "", "source", ["the key is missing"]),
+    (PTH, 'source = "2.7.18"', 'source = "2.7.81"', "source", ["'2.7.81'", "'2.7.18'"]),
+    (PTH, 'source = "2.7.18"', 'source = "2.7.18"\nversion = "2.7.18"', "version", ["the source's"]),
+    (PTH, 'source = "pth-2.0.7"', 'source = "pth-2.0"', "libraries.source", ["'pth-2.0'", "'pth-2.0.7'"]),
+    ("variants/debian-3.13.toml", 'version = "3.13.5"\n', "", "version", ["the key is missing"]),
+    ("variants/debian-3.13.toml", 'version = "3.13.5"', 'source = "3.13"\nversion = "3.13.5"', "source", ["'3.13'"]),
     (PTH, 'tag = "2.7-pth"', 'tag = "2.7"', "tag", [PLAIN, "'localhost/interlock/python:2.7-trixie'"]),
     (PTH, 'control = "cpython-2.7"', 'control = "cpython-2.7-pht"', "control", ["-pht'", "'cpython-2.7-pth'"]),
     (PTH, 'base = "trixie"', 'base = "trixy"', "base", ["'trixy'", "'trixie'"]),
     (PTH, 'family = "gnu-pth"', 'family = "pth"', "family", ["'pth'", "'gnu-pth'"]),
     *(
-        (PTH, '"https://ftp.gnu.org/gnu/pth/pth-2.0.7.tar.gz"', f'"{place}"', "libraries.0.places.0", [f"'{place}'"])
+        (SOURCES, f'"{PLACE}"', f'"{place}"', "sources.pth-2.0.7.places.0", [f"'{place}'"])
         for place in ("ftp://e/a.tgz", "dists/a.tgz", "https://e/$(id)", "pool/a;b", "https://e/a b", "pip/a b==1")
     ),
     (PTH, "parallel = false", 'patches = ["no.patch"]\nparallel = false', "patches", ["variants/patches/no.patch"]),
     (PTH, '["renew-config-guess.sh"]', '["no.sh"]', "prepare", ["variants/steps/no.sh"]),
-    (
-        PTH,
-        "parallel = false",
-        'signature = { key = "no.asc", places = ["https://example.org/a.asc"] }\nparallel = false',
-        "signature.key",
-        ["variants/keys/no.asc"],
-    ),
+    (SOURCES, '"thomas-wouters.asc"', '"no.asc"', "sources.3.13.5.signature.key", ["variants/keys/no.asc"]),
+    (SOURCES, 'file = "Python-3.13.15.tar.xz"', 'file = "Python-3.13.18.tar.xz"', "sources.3.13.15.sha256", [SOURCES]),
     (PTH, "[proof]", '[finish]\nsteps = ["no.sh"]\n\n[proof]', "finish.steps", ["variants/steps/no.sh"]),
     (PLAIN, 'patches = ["', f'patches = ["{"9" * 300}', "interpreter.patches.0", ["200"]),
     (PLAIN, 'name = "waking-sem-post"', 'name = "twin"', "modes", ["'twin'", "reserved"]),
@@ -174,8 +175,8 @@ def test_scripts_and_keys_that_are_there_are_accepted_and_read(project: Path) ->
     for folder, name in (("steps", "a.sh"), ("steps", "b.sh"), ("keys", "somebody.asc")):
         (project / "variants" / folder).mkdir(exist_ok=True)
         (project / "variants" / folder / name).write_text(f"# {name}\n", encoding="utf-8")
-    signature = 'signature = { key = "somebody.asc", places = ["pool/main/p/pth.asc"] }'
-    edit(project, PTH, 'prepare = ["renew-config-guess.sh"]', f'prepare = ["a.sh"]\n{signature}')
+    edit(project, SOURCES, 'key = "thomas-wouters.asc"', 'key = "somebody.asc"')
+    edit(project, PTH, 'prepare = ["renew-config-guess.sh"]', 'prepare = ["a.sh"]')
     edit(project, PTH, "[proof]", '[finish]\nsteps = ["b.sh"]\n\n[proof]')
     variant = catalogs.load(project).variants["cpython-2.7-pth"]
     assert variant.libraries[0].prepare == ["a.sh"]
@@ -195,7 +196,6 @@ def test_the_texts_of_generated_files_are_the_templates_and_what_they_share() ->
 
 BORROWER = """
 summary = "3.13 with its library in a zip file"
-version = "3.13.5"
 base = "trixie"
 tag = "borrower"
 family = "imports"
@@ -256,6 +256,21 @@ def test_a_variant_that_finishes_in_a_way_of_its_own_cannot_lend_its_build(proje
     error = refused(project)
     assert (error.file, error.key) == (borrower, "build_of")
     assert "'cpython-3.13'" in error.found
+
+
+def test_a_catalog_at_versions_has_those_that_a_variant_may_be_built_from() -> None:
+    known = catalogs.load(ROOT)
+    older = known.variants["cpython-3.13"].versions[-1]
+    pinned = known.at({"cpython-3.13": older, "cpython-3.14": "9.9.9", "gone": "1.0.0"})
+    assert pinned.variants["cpython-3.13"].versions == [older]
+    assert pinned.variants["cpython-3.14"] == known.variants["cpython-3.14"]
+
+
+def test_a_control_is_built_from_the_channel_of_its_variant() -> None:
+    """Places are asked once: both are of the same release, whichever that is. The fork has a source of its own."""
+    variants = catalogs.load(ROOT).variants
+    pairs = [(one, variants[one.control]) for one in variants.values() if one.control and one.interpreter]
+    assert {one.name for one, control in pairs if one.source != control.source} == {"nogil-3.9"}
 
 
 def test_an_image_without_a_digest_is_refused(project: Path) -> None:

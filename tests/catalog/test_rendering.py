@@ -29,6 +29,8 @@ from tests.builders import (
     PROMISED,
     ROOT,
     make_download,
+    make_library,
+    make_release,
     make_source,
     make_variant,
 )
@@ -145,6 +147,29 @@ def test_no_template_branches_on_a_version() -> None:
     assert not [tag for tag in tags if re.search(r"version|major|name", tag)]
 
 
+def test_a_variant_with_fallbacks_is_built_from_the_source_that_is_named_and_labelled_as_that() -> None:
+    older = make_release("3.13.0", sha256="c" * 64, signature={"key": "a.asc", "places": ["pool/a.asc"]}, unsigned=None)
+    variant = make_variant(fallbacks=[older])
+    files = rendered(variant, keys={"a.asc": "KEY\n"})
+    arguments = re.findall(r"^ARG SOURCE.*$", files["Dockerfile"], re.MULTILINE)
+    assert arguments == ["ARG SOURCE=3.13.1", "ARG SOURCE"]
+    stages = re.findall(
+        r"^FROM runtime AS python-(\S+)\nENV PYTHON_VERSION=(\S+) PYTHON_SHA256=(\S+)$", files["Dockerfile"], re.M
+    )
+    assert stages == [("3.13.1", "3.13.1", "a" * 64), ("3.13.0", "3.13.0", "c" * 64)]
+    assert "\nFROM python-${SOURCE}\nCOPY --from=build" in files["Dockerfile"]
+    assert "keys/a.asc" in files
+
+
+@pytest.mark.parametrize("version", ["3.13.1", "3.13.0"])
+def test_a_version_alone_is_rendered_as_if_there_were_no_other(version: str) -> None:
+    """An image of an older version is known by its files: they do not change when a newer one is added."""
+    both, older = make_variant(fallbacks=[make_release("3.13.0")]), make_release("3.13.0")
+    source = make_source(**{key: getattr(older, key) for key in ("file", "sum_from", "unsigned")})
+    alone = {"3.13.1": make_variant(), "3.13.0": make_variant(version="3.13.0", interpreter=source)}
+    assert rendered(both.at(version)) == rendered(alone[version])
+
+
 def test_rendering_twice_gives_the_same_bytes() -> None:
     assert all_files() == files()
 
@@ -202,7 +227,8 @@ def test_every_from_line_is_pinned_by_a_digest_or_names_a_stage_above(path: Path
     lines = re.findall(r"^FROM (\S+)(?: AS (\S+))?$", text, re.MULTILINE)
     assert len(lines) == len(re.findall(r"^FROM", text, re.MULTILINE))
     for parent, name in lines:
-        assert parent in stages
+        chosen = re.search(r"^ARG SOURCE=(\S+)$", text, re.MULTILINE)
+        assert parent.replace("${SOURCE}", chosen[1] if chosen else "") in stages
         stages.add(name)
 
 
@@ -290,12 +316,13 @@ def test_no_script_names_a_host_of_an_apt_mirror() -> None:
 def test_every_source_of_a_variant_is_fetched_with_its_sum_and_all_its_places() -> None:
     assert compiled()
     for variant in compiled():
-        for script, parts in (("build.sh", variant.parts), ("finish.sh", variant.downloads[len(variant.parts) :])):
-            text = files()[f"dockerfiles/{variant.name}/{script}"]
+        built, finished = [*variant.parts, *variant.fallbacks], variant.downloads[len(variant.parts) :]
+        for script, parts in (("build.sh", built), ("finish.sh", finished)):
+            text = re.sub("^ *", "", files()[f"dockerfiles/{variant.name}/{script}"], flags=re.MULTILINE)
             assert re.findall(r'^fetch "(\S+)"', text, re.MULTILINE) == [part.file for part in parts], script
             for part in parts:
-                places = "".join(f' \\\n    "{place}"' for place in part.places)
-                assert f'fetch "{part.file}" {part.sha256}{places}\n' in text
+                places = "".join(f' \\\n"{place}"' for place in part.places)
+                assert re.search(re.escape(f'fetch "{part.file}" {part.sha256}{places}') + r"( ;;)?\n", text)
 
 
 def test_a_signature_is_checked_right_after_its_file_was_fetched() -> None:
@@ -343,7 +370,7 @@ def test_what_prepares_a_source_runs_in_it_when_it_is_patched_and_before_configu
 
 
 def test_what_prepares_a_library_runs_before_the_librarys_own_configure() -> None:
-    library = {"name": "pth", **make_source("pth.tgz", prepare=["a.sh"]).model_dump()}
+    library = make_library("pth.tgz", prepare=["a.sh"])
     text = rendered(make_variant(libraries=[library]), steps={"a.sh": ""})["build.sh"]
     wanted = ('unpack "pth.tgz"', 'sh "$HERE/a.sh"', "./configure", 'unpack "Python-3.13.1.tgz"')
     places = [text.index(one) for one in wanted]

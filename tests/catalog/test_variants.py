@@ -17,13 +17,15 @@ from tests.builders import (
     FROM_PREFIX,
     ROOT,
     make_download,
+    make_library,
+    make_release,
     make_source,
     make_variant,
 )
 
 KINDS: dict[str, dict[str, Any]] = {"image": FROM_IMAGE, "prefix": FROM_PREFIX, "packages": FROM_PACKAGES}
 FINISH = {"steps": ["zip-stdlib.sh"]}
-LIBRARY = {"name": "pth", **make_source("pth.tgz").model_dump()}
+LIBRARY = make_library()
 SHARED: dict[str, Any] = {"build_of": "cpython-3.14", "interpreter": None}
 
 
@@ -103,6 +105,17 @@ def test_a_variant_that_shares_a_build_says_what_it_does_otherwise() -> None:
     with pytest.raises(ValidationError, match=r"build_of needs \[finish\]"):
         make_variant(**SHARED)
     assert make_variant(**SHARED, finish=FINISH).kind is SourceKind.SOURCE
+
+
+def test_a_variant_at_one_of_its_versions_has_that_source_and_no_fallback() -> None:
+    source = make_source(configure=["--with-lto"], patches=["a.patch"])
+    variant = make_variant(interpreter=source, fallbacks=[make_release("3.13.0", sha256="c" * 64)])
+    assert variant.versions == ["3.13.1", "3.13.0"]
+    older = variant.at("3.13.0")
+    assert older.interpreter is not None
+    assert (older.version, older.versions, older.interpreter.sha256) == ("3.13.0", ["3.13.0"], "c" * 64)
+    assert (older.interpreter.configure, older.interpreter.patches) == (["--with-lto"], ["a.patch"])
+    assert variant.at("3.13.1") == variant.at("") == variant.model_copy(update={"fallbacks": []})
 
 
 def test_libraries_are_fetched_first_and_what_the_finish_needs_last() -> None:
@@ -191,17 +204,6 @@ def test_what_is_built_here_cannot_say_how_others_built_it() -> None:
         make_variant(optimised_by=["PGO"])
 
 
-def test_every_source_names_its_signature_or_says_why_none_is_checked_the_same_wherever_it_is_used() -> None:
-    said: dict[str, set[tuple[str | None, str | None]]] = {}
-    for variant in catalogs.load(ROOT).variants.values():
-        for part in variant.downloads:
-            said.setdefault(part.file, set()).add((part.signature.key if part.signature else None, part.unsigned))
-    assert len(said) > 10
-    assert {file: found for file, found in said.items() if len(found) > 1} == {}
-    assert [file for file, ((key, reason),) in said.items() if (key is None) == (reason is None)] == []
-
-
 def test_every_key_is_one_that_a_signature_names() -> None:
-    parts = [part for variant in catalogs.load(ROOT).variants.values() for part in variant.downloads]
-    named = {part.signature.key for part in parts if part.signature}
+    named = {one.signature.key for one in catalogs.load(ROOT).sources.sources.values() if one.signature}
     assert {path.name for path in (ROOT / "variants/keys").iterdir()} == named

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from interlock.analysis.pick import criteria
-from interlock.catalog import project, reading, rendering
+from interlock.catalog import project, reading, rendering, sources
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.types import MOUNT, slug, split_label
-from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, Variant, VariantFile
+from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, VariantFile
 from interlock.catalog.workloads import Workload, WorkloadFile
 from interlock.cli.options import parse_duration, split_names
 from interlock.engine.names import parse_registry
@@ -76,19 +76,24 @@ def _written(folder: Path, name: str, text: str) -> Path:
     return path
 
 
+@cache
+def _variant_files() -> dict[str, VariantFile]:
+    return reading.load_files(ROOT, "variants", VariantFile, VariantFile)
+
+
 def _variant(text: str, folder: Path) -> object:
     """A variant among those of the project: read, held against all others, and rendered."""
     _written(folder, "variants/cpython-3.13.toml", text)
     catalog, texts = _project()
-    found = reading.load_files(folder, "variants", Variant, VariantFile)["cpython-3.13"]
+    name = "cpython-3.13"
+    files = {**_variant_files(), **reading.load_files(folder, "variants", VariantFile, VariantFile)}
+    found = project.complete(folder, files, catalog.sources, catalog.differences.values())[name]
     tag = found.image_tag("standard")
-    others = {name: one for name, one in catalog.variants.items() if one.image_tag("standard") != tag}
-    every = project._fill_in({**others, found.name: found}, catalog.differences.values())
-    whole = catalog.model_copy(update={"variants": every})
+    others = {other: one for other, one in catalog.variants.items() if one.image_tag("standard") != tag}
+    whole = catalog.model_copy(update={"variants": {**others, name: found}})
     project.check_consistency(whole)
     project._check_files(ROOT, whole)
-    rendering.provenance(every[found.name])
-    return rendering.render(every[found.name], catalog.bases[found.base], catalog.profiles, texts)
+    return rendering.render(found, catalog.bases[found.base], catalog.profiles, texts)
 
 
 def _workload(text: str, folder: Path) -> object:
@@ -107,6 +112,12 @@ def _table(kind: Any) -> Callable[[str, Path], object]:
     return parse
 
 
+def _sources(text: str, folder: Path) -> object:
+    _written(folder, sources.FILE, text)
+    known = sources.load(folder)
+    return [known.releases(name) for name in known.channels]
+
+
 def _claims(text: str, folder: Path) -> object:
     return project.load_claims(folder, _written(folder, "workloads/claims.toml", text))
 
@@ -121,12 +132,12 @@ def _tomls(*patterns: str) -> Callable[[], Sequence[str]]:
 
 
 TABLES = ("bases", "profiles", "families", "differences")
-SHARED = tuple(f"{name}.toml" for name in TABLES)
+SHARED = (*(f"{name}.toml" for name in TABLES), "sources.toml")
 
 
 @cache
 def _tables() -> list[str]:
-    names = (*(f"variants/{name}" for name in TABLES), "workloads/conditions", "workloads/claims")
+    names = (*(f"variants/{name}" for name in (*TABLES, "sources")), "workloads/conditions", "workloads/claims")
     return [(ROOT / f"{name}.toml").read_text(encoding="utf-8") for name in names]
 
 
@@ -225,6 +236,7 @@ FILES = {
         each(
             _workload,
             _claims,
+            _sources,
             *_kinds(Base, Profile, Family, Difference, Condition),
         ),
         lambda: [*_tomls("workloads/*.toml")(), *_tables()],

@@ -70,7 +70,7 @@ def variant(catalog: Catalog) -> Variant:
 def test_an_image_keeps_its_contract_but_for_what_it_declares(
     client: Any, catalog: Catalog, built: Images, name: str
 ) -> None:
-    findings = examine(client, catalog.variants[name], built[name].image_id)
+    findings = examine(client, catalog.variants[name].at(built[name].version), built[name].image_id)
     assert contract.failures(findings) == []
 
 

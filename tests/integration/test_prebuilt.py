@@ -16,8 +16,8 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog
 from interlock.engine.build import contract
 from interlock.results.experiments import Built, State
-from tests.integration.test_sources import add, build, log_of, project, run, served, source, toy  # noqa: F401  project is a fixture
-from tests.integration.toys import ANSWERS, TOYS
+from tests.integration.test_sources import add, build, log_of, project, run, served, toy  # noqa: F401  project is a fixture
+from tests.integration.toys import ANSWERS, TOYS, add_source
 
 MACHINE = platform.machine()
 OTHER = {"x86_64": "aarch64"}.get(MACHINE, "x86_64")
@@ -185,7 +185,8 @@ def test_an_archive_that_no_place_has_is_unavailable_and_does_not_stop_another(
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
     add_archive(project, "toy-away", {MACHINE: "1" * 64}, NOWHERE)
     add_archive(project, "toy-of-another-machine", {OTHER: "1" * 64}, NOWHERE)
-    add(project, "toy-there", source("toy.tgz", toy(tmp_path / "mirror")), base=TOYS)
+    source = add_source(project, "toy.tgz", toy(tmp_path / "mirror"))
+    add(project, "toy-there", "[interpreter]\n", f'source = "{source}"', base=TOYS)
     away, of_another, there = build(client, project, "toy-away", "toy-of-another-machine", "toy-there")
     assert (away.outcome.state, of_another.outcome.state) == (State.UNAVAILABLE, State.UNAVAILABLE)
     assert away.outcome.reason.startswith("127.0.0.1:1: ")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 import tomllib
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,16 @@ from interlock.engine.protocol import BuildOptions
 from interlock.engine.registry import registry_digest, registry_platforms
 from tests.cosign import Cosign
 from tests.integration.registries import Registry, registry
-from tests.integration.toys import copy_project, interlock, make_toy_base, toy_tarball, toy_variant
+from tests.integration.toys import (
+    NOWHERE,
+    add_channel,
+    copy_project,
+    interlock,
+    make_toy_base,
+    toy_of_channel,
+    toy_tarball,
+    toy_variant,
+)
 from tests.proofs.test_bake import config_with_buildx
 
 pytestmark = pytest.mark.slow
@@ -126,6 +136,25 @@ def test_an_image_comes_back_as_it_was_and_is_named_by_its_digest(team: Team, tm
     (built,) = json.loads((tmp_path / "record/builds.json").read_text())["builds"]
     assert (built["pulled_from"], built["reused"], built["image_id"]) == (team.place, True, image.id)
     assert built["digest"] == f"{team.place}/python@{digest}"
+
+
+def test_an_older_release_is_pulled_and_said_where_the_registry_has_no_newer(team: Team, tmp_path: Path) -> None:
+    root, name = tmp_path / "project", "toy-line"
+    shutil.copytree(team.root, root)
+    add_channel(root, tmp_path / "upstream", NOWHERE)
+    toy_of_channel(root, name)
+    (tmp_path / "mirror").mkdir()
+    shutil.copy(tmp_path / "upstream/toy-9.9.1.tgz", tmp_path / "mirror")
+    tag = f"python:{name}-toys"
+    line = replace(team, root=root, variant=name, tag=f"localhost/interlock/{tag}", name=f"{team.place}/{tag}")
+    try:
+        assert "9.9.1, because 9.9.2 can be had nowhere" in line.run("build", name)
+        line.move("push")
+        line.forget()
+        assert "9.9.1, because 9.9.2 can be had nowhere" in line.move("pull")
+        assert line.image.labels["org.opencontainers.image.version"] == "9.9.1"
+    finally:
+        line.forget()
 
 
 def test_a_tag_that_somebody_moved_is_pushed_over_only_by_force(team: Team) -> None:

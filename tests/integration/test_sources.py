@@ -31,12 +31,22 @@ from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State
 from tests.builders import make_wheel
 from tests.integration.test_base import registry  # noqa: F401  a fixture
-from tests.integration.toys import ANSWERS, TOYS, add_toy_bases, copy_project, make_toy_base, toy_tarball
+from tests.integration.toys import (
+    ANSWERS,
+    TOYS,
+    add_channel,
+    add_source,
+    add_toy_bases,
+    copy_project,
+    make_toy_base,
+    toy_of_channel,
+    toy_tarball,
+)
 from tests.keyring import open_keyring
 
 TOY = """
 summary = "a toy"
-version = "9.9.1"
+{origin}
 base = "trixie"
 tag = "{name}"
 family = "already-there"
@@ -60,18 +70,14 @@ def project(root: Path, tmp_path: Path, client: Any) -> Iterator[Path]:
             client.images.remove(image.id, force=True)
 
 
-def add(project: Path, name: str, text: str, **proof: str) -> None:
+def add(project: Path, name: str, text: str, origin: str = 'version = "9.9.1"', **proof: str) -> None:
     """A toy variant; what is in `proof` replaces what a toy declares."""
     add_toy_bases(project)
-    toml = TOY.format(name=name)
+    toml = TOY.format(name=name, origin=origin)
     for key, value in proof.items():
         toml, count = re.subn(rf'^{key} = ".*"$', f'{key} = "{value}"', toml, flags=re.MULTILINE)
         toml += "" if count else f'{key} = "{value}"\n'
     (project / f"variants/{name}.toml").write_text(toml + text, encoding="utf-8")
-
-
-def source(file: str, sha256: str) -> str:
-    return f'[interpreter]\nfile = "{file}"\nsha256 = "{sha256}"\nplaces = ["https://sources.invalid/{file}"]\n'
 
 
 def build(client: Any, project: Path, *names: str) -> list[Built]:
@@ -162,7 +168,8 @@ def test_an_interpreter_that_is_not_installed_is_unavailable_and_does_not_stop_a
 ) -> None:
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
     add(project, "toy-absent", '[prefix]\nplaces = ["$NOWHERE/x", "~/no/such/folder"]\n')
-    add(project, "toy-present", source("toy.tgz", toy(tmp_path / "mirror")), base=TOYS)
+    source = add_source(project, "toy.tgz", toy(tmp_path / "mirror"))
+    add(project, "toy-present", "[interpreter]\n", f'source = "{source}"', base=TOYS)
     absent, present = build(client, project, "toy-absent", "toy-present")
     assert absent.outcome.state is State.UNAVAILABLE
     assert absent.outcome.reason.endswith(": $NOWHERE/x, ~/no/such/folder")
@@ -255,6 +262,7 @@ def test_a_committed_row_whose_source_only_upstream_has_builds_from_the_users_mi
         for variant in catalog.variants.values()
         if variant.kind is SourceKind.SOURCE
         and variant.parts == [variant.interpreter]
+        and not variant.fallbacks
         and not (variant.shared_build or variant.build_packages or variant.finish or variant.parts[0].prepare)
         and not (variant.parts[0].patches or variant.parts[0].signature)
         and not [place for place in variant.parts[0].places if place.startswith("pool/")]
@@ -270,8 +278,10 @@ def test_a_committed_row_whose_source_only_upstream_has_builds_from_the_users_mi
         optimisation=proof.optimisation,
         loaded_libraries=str(proof.thread_library),
     )
+    listed = project / "variants/sources.toml"
+    listed.write_text(listed.read_text(encoding="utf-8").replace(part.sha256, found), encoding="utf-8")
     text = (root / f"variants/{row.name}.toml").read_text(encoding="utf-8")
-    text = re.sub(r"^control = .*\n", "", text.replace(part.sha256, found), flags=re.MULTILINE)
+    text = re.sub(r"^control = .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^tag = .*$", 'tag = "toy-row"', text, flags=re.MULTILINE)
     text = re.sub(r"^base = .*$", f'base = "{TOYS}"', text, flags=re.MULTILINE)
     add_toy_bases(project)
@@ -284,21 +294,67 @@ def test_a_committed_row_whose_source_only_upstream_has_builds_from_the_users_mi
     assert f"version={row.version}" in run(client, image.image_id, "python")
 
 
+def test_the_newest_release_that_can_be_had_is_built_labelled_and_recorded(
+    client: Any, project: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "served"
+    folder.mkdir()
+    with served(client, folder) as url:
+        add_channel(project, tmp_path / "mirror", url.rstrip("/"))
+        toy_of_channel(project, "toy-channel")
+        shutil.copy(tmp_path / "mirror/toy-9.9.1.tgz", folder)
+        (older,) = build(client, project, "toy-channel")
+        assert older.outcome.state is State.OK, older.outcome.reason
+        assert (older.version, [one.version for one in older.passed_over]) == ("9.9.1", ["9.9.2"])
+        assert versions_of(client, older.image_id) == ("9.9.1", "9.9.1")
+
+        (folder / "toy-9.9.1.tgz").unlink()
+        (again,) = build(client, project, "toy-channel")
+        assert (again.reused, again.image_id) == (True, older.image_id)
+        assert [one.version for one in again.passed_over] == ["9.9.2"]
+
+        shutil.copy(tmp_path / "mirror/toy-9.9.2.tgz", folder)
+        (newest,) = build(client, project, "toy-channel")
+        assert (newest.version, newest.passed_over) == ("9.9.2", [])
+        assert versions_of(client, newest.image_id) == ("9.9.2", "9.9.2")
+
+
+def versions_of(client: Any, image_id: str) -> tuple[str, str]:
+    """What an image's label and its interpreter say."""
+    label = client.images.get(image_id).labels["org.opencontainers.image.version"]
+    return label, parse_facts(run(client, image_id, "python", "-c", "")).version
+
+
+def test_a_dockerfile_alone_builds_the_newest_or_the_release_that_is_named(
+    client: Any, project: Path, tmp_path: Path
+) -> None:
+    with served(client, tmp_path / "mirror") as url:
+        add_channel(project, tmp_path / "mirror", url.rstrip("/"))
+        toy_of_channel(project, "toy-channel")
+        known = catalogs.load(project)
+        context = rendering.context(known.variants["toy-channel"], known, catalogs.read_texts(project))
+        for source, expected in (({}, "9.9.2"), ({"SOURCE": "9.9.1"}, "9.9.1")):
+            arguments = {"BASE": make_toy_base(client).reference, **source}
+            image_id = build_aside(client, context, "toy", "Dockerfile", buildargs=arguments)
+            assert versions_of(client, image_id) == (expected, expected)
+            assert f"PYTHON_VERSION={expected}" in client.images.get(image_id).attrs["Config"]["Env"]
+            client.images.remove(image_id)
+
+
 @pytest.mark.slow
 def test_a_shared_build_is_taken_from_the_engines_cache_and_then_finished(
     client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
-    add(project, "toy-owner", source("toy.tgz", toy(tmp_path / "mirror", mark=str(uuid.uuid4()))), base=TOYS)
+    source = add_source(project, "toy.tgz", toy(tmp_path / "mirror", mark=str(uuid.uuid4())))
+    add(project, "toy-owner", "[interpreter]\n", f'source = "{source}"', base=TOYS)
     (project / "variants/steps/toy-finish.sh").write_text(
         'set -eu\ncp "$BUILD_DIR"/*.whl "$PREFIX/lib/"\necho finished > "$PREFIX/lib/finished"\n', encoding="utf-8"
     )
     wheel = make_wheel(tmp_path / "mirror", WHEEL)
     finish = '[finish]\nsteps = ["toy-finish.sh"]\n[[finish.downloads]]\n'
     download = f'file = "{WHEEL}"\nsha256 = "{wheel}"\nplaces = ["pip/toy==1.0"]\n'
-    add(project, "toy-borrower", finish + download, base=TOYS)
-    text = (project / "variants/toy-borrower.toml").read_text(encoding="utf-8")
-    (project / "variants/toy-borrower.toml").write_text(f'build_of = "toy-owner"{text}', encoding="utf-8")
+    add(project, "toy-borrower", finish + download, 'build_of = "toy-owner"', base=TOYS)
     # The order of the names is not the order of the builds.
     borrower, owner = build(client, project, "toy-borrower", "toy-owner")
     assert owner.outcome.state is State.OK, owner.outcome.reason

@@ -91,17 +91,49 @@ BARE = "bare"
 BARE_PACKAGES = 'build_packages = ["curl", "make"]\nruntime_packages = ["ca-certificates"]\n'
 
 
-def toy_variant(
-    root: Path, name: str, file: str, sha256: str, place: str = "https://sources.invalid", base: str = TOYS
-) -> None:
+NOWHERE = "https://sources.invalid"
+
+
+def toy_variant(root: Path, name: str, file: str, sha256: str, place: str = NOWHERE, base: str = TOYS) -> None:
     """Adds variants/<name>.toml, whose only place is a host that does not exist."""
     add_toy_bases(root)
+    source = add_source(root, file, sha256, place)
     (root / "variants" / f"{name}.toml").write_text(
-        f'summary = "a toy"\nversion = "9.9.1"\nbase = "{base}"\ntag = "{name}"\nfamily = "already-there"\n'
+        f'summary = "a toy"\nsource = "{source}"\nbase = "{base}"\ntag = "{name}"\nfamily = "already-there"\n'
         '[support]\nphase = "bugfix"\n'
         '[proof]\nthread_flavour = "pthread"\ngil = "on"\nthread_library = "libc.so.6"\n'
-        f'[interpreter]\nfile = "{file}"\nsha256 = "{sha256}"\nplaces = ["{place}/{file}"]\n'
+        "[interpreter]\n"
     )
+
+
+def add_channel(root: Path, mirror: Path, place: str) -> None:
+    """Declare a channel, 9.9, of 9.9.2 and 9.9.1, which a folder has and a place is to serve."""
+    sources = []
+    for version in ("9.9.2", "9.9.1"):
+        file = f"toy-{version}.tgz"
+        sum_ = toy_tarball(mirror, file, f": {version}", {"version": version})
+        sources.append(add_source(root, file, sum_, place, version))
+    path = root / "variants/sources.toml"
+    text = path.read_text(encoding="utf-8").replace("[channels]\n", f'[channels]\n"9.9" = {sources}\n')
+    path.write_text(text, encoding="utf-8")
+
+
+def toy_of_channel(root: Path, name: str) -> None:
+    """Adds a variant of that channel."""
+    toy_variant(root, name, "unused.tgz", "0" * 64)
+    path = root / f"variants/{name}.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace("toy-unused.tgz", "9.9"), encoding="utf-8")
+
+
+def add_source(root: Path, file: str, sha256: str, place: str = NOWHERE, version: str = "9.9.1") -> str:
+    """Declare a source, in place of one for the same file, and return its name."""
+    name = f"toy-{file.lower()}"
+    path = root / "variants/sources.toml"
+    text = f'[sources."{name}"]\nversion = "{version}"\nfile = "{file}"\nsha256 = "{sha256}"\nsum_from = "a test"\n'
+    text += f'places = ["{place}/{file}"]\nunsigned = "a toy"\n'
+    kept = re.sub(rf'\[sources\."{re.escape(name)}"\]\n(?:[^\[\n].*\n)*', "", path.read_text(encoding="utf-8"))
+    path.write_text(f"{kept}{text}", encoding="utf-8")
+    return name
 
 
 def add_toy_bases(root: Path) -> None:

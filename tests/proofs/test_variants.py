@@ -10,7 +10,7 @@ from interlock.catalog.overlay import SHARED_FILES
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build import contract
-from interlock.engine.build.builds import last_layer, verify
+from interlock.engine.build.builds import ImageBuilder, last_layer, verify
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State
@@ -29,7 +29,7 @@ def test_a_variant_is_what_its_file_declares_however_often_it_is_built(
     if image.outcome.state is State.UNAVAILABLE:
         pytest.skip(f"unavailable: {image.outcome.reason}")
     assert image.outcome.state is State.OK, image.outcome.reason
-    assert contract.failures(contract.examine(client, variant, image.image_id)) == []
+    assert contract.failures(contract.examine(client, variant.at(image.version), image.image_id)) == []
     if variant.kind is SourceKind.SOURCE:
         assert said[-1] == f"reproducible: {last_layer(client, image.image_id)}"
 
@@ -37,6 +37,6 @@ def test_a_variant_is_what_its_file_declares_however_often_it_is_built(
 def made(client: Any, catalog: Catalog, options: BuildOptions, name: str, said: list[str]) -> Built:
     """Build the variant; twice from nothing if it is compiled."""
     if catalog.variants[name].kind is SourceKind.SOURCE:
-        return verify(client, catalog, name, options, lambda _, step: said.append(step))
+        return verify(ImageBuilder(client, catalog, options, lambda _, step: said.append(step)), name)
     (image,) = DockerEngine(client).build(catalog, [name], options, print)
     return image

@@ -16,7 +16,7 @@ from interlock.catalog.workloads import Metric, Repetition
 from interlock.report import experiment as report
 from interlock.report.opening import CHANGED, NOT_KNOWN, OPEN
 from interlock.report.tables import SHARE
-from interlock.results.experiments import BenchmarkValues, CellResult, Experiment, Outcome, State
+from interlock.results.experiments import BenchmarkValues, CellResult, Experiment, Outcome, PassedOver, State
 from interlock.results.profiles import BenchmarkProfile, FutexCounts, Instructions, LockCost, Method, Probe
 from tests.builders import (
     OK,
@@ -130,6 +130,14 @@ def test_the_headline_names_the_machine_and_the_command_that_repeats_it() -> Non
     assert "storage driver overlay2, base image from mmdebstrap\n" in text
     assert "settings profile standard, 3 rounds (quick), seed 7, baseline cpython-3.13\n" in text
     assert text.endswith("repeat   nox -s matrix -- --quick --seed 7")
+
+
+def test_the_headline_says_which_release_was_built_in_place_of_the_newest() -> None:
+    passed = PassedOver(version="3.13.18", reason="nobody answers")
+    older = [make_built(name).model_copy(update={"version": "3.13.15", "passed_over": [passed]}) for name in VARIANTS]
+    (line,) = [one for one in report.headline(make_experiment(VARIANTS, images=older)) if one.startswith("version")]
+    assert all(word in line for word in (*VARIANTS, "3.13.15", "3.13.18", "nobody answers"))
+    assert not [one for one in report.headline(make_experiment(VARIANTS)) if one.startswith("version")]
 
 
 def test_the_headline_tells_what_ended_the_rounds_and_what_disturbed_them() -> None:

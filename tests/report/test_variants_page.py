@@ -209,9 +209,13 @@ def test_what_all_images_of_a_kind_differ_in_is_on_the_page(name: str) -> None:
 
 def test_every_sum_is_on_the_page_with_who_published_it_and_which_variants_use_it() -> None:
     rows = next(rows for head, *rows in tables(plain()) if head[0] == "file")
+    signers = {one.sha256: one.sigstore for one in known().sources.sources.values()}
+    assert any(signers.values())
     for variant in known().variants.values():
-        for part in variant.downloads:
-            key = f"`{part.signature.key}`" if part.signature else "not checked"
+        for part in (*variant.downloads, *variant.fallbacks):
+            signer = signers.get(part.sha256)
+            unsigned = f"{signer.identity} (sigstore)" if signer else "not checked"
+            key = f"`{part.signature.key}`" if part.signature else unsigned
             wanted = [part.file, f"`{part.sha256}`", part.sum_from or "unknown", key]
             found = [row for row in rows if [*row[:2], *row[3:5]] == wanted and variant.name in row[5].split(", ")]
             assert found, part.file

@@ -9,14 +9,31 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from interlock import untrusted
 from interlock.catalog.claims import Claim, ClaimsFile
 from interlock.catalog.overlay import OwnFile, lay, own_files, own_folder
 from interlock.catalog.published import Published, load_published
 from interlock.catalog.reading import load_files, load_table, parse, read_tables, read_toml
+from interlock.catalog.sources import FILE as SOURCES
+from interlock.catalog.sources import Download, Sources
+from interlock.catalog.sources import load as load_sources
 from interlock.catalog.types import LIMIT, TWIN, Data, Right, split_label
-from interlock.catalog.variants import FOLDERS, Base, Condition, Difference, Family, Profile, Variant, VariantFile
+from interlock.catalog.variants import (
+    FOLDERS,
+    Base,
+    Condition,
+    Difference,
+    Family,
+    Library,
+    Profile,
+    Source,
+    Variant,
+    VariantFile,
+)
 from interlock.catalog.workloads import Workload, WorkloadFile
 from interlock.errors import CatalogError, UsageError, nearest
 
@@ -41,6 +58,15 @@ class Catalog(Data):
     workloads: dict[str, Workload]
     conditions: dict[str, Condition]
     published: dict[str, Published] = {}  # by variant
+    sources: Sources = Sources()
+
+    def at(self, versions: Mapping[str, str]) -> Catalog:
+        """Return the catalog with these variants at these versions, of what they may be built from."""
+        variants = {
+            name: one.at(versions[name]) if versions.get(name) in one.versions else one
+            for name, one in self.variants.items()
+        }
+        return self.model_copy(update={"variants": variants})
 
 
 def check_consistency(catalog: Catalog) -> None:
@@ -133,18 +159,21 @@ def _check_tags(catalog: Catalog) -> None:
 
 
 def _check_sums(catalog: Catalog) -> None:
-    """Require one SHA-256 for each file name, whichever variants use it: a slip in one of several copies is caught."""
+    """Require one SHA-256 for each file name, wherever it is declared: a slip in one of several copies is caught."""
+    declared: list[tuple[str, str, Download]] = [
+        *((SOURCES, f"sources.{name}.sha256", source) for name, source in catalog.sources.sources.items()),
+        *((one.file, "sha256", download) for one in catalog.variants.values() for download in one.fetched),
+    ]
     seen: dict[str, tuple[str, str]] = {}
-    for variant in catalog.variants.values():
-        for part in variant.fetched:
-            sha256, owner = seen.setdefault(part.file, (part.sha256, variant.name))
-            if sha256 != part.sha256:
-                raise CatalogError(
-                    file=variant.file,
-                    key="sha256",
-                    found=f"{part.file} has another SHA-256 than in variants/{owner}.toml",
-                    todo="Use upstream's SHA-256 in both files.",
-                )
+    for file, key, download in declared:
+        sha256, owner = seen.setdefault(download.file, (download.sha256, file))
+        if sha256 != download.sha256:
+            raise CatalogError(
+                file=file,
+                key=key,
+                found=f"{download.file} has another SHA-256 than in {owner}",
+                todo="Use upstream's SHA-256 in both places.",
+            )
 
 
 CLAIMS = "workloads/claims.toml"
@@ -160,13 +189,16 @@ def load(root: Path) -> Catalog:
     Raises CatalogError for the first thing that is wrong, with its file and key.
     """
     differences = load_table(root, "variants/differences.toml", Difference)
-    variants = load_files(root, "variants", Variant, VariantFile)
+    files = load_files(root, "variants", VariantFile, VariantFile)
+    known = load_sources(root)
+    variants = complete(root, files, known, differences.values())
     catalog = Catalog(
         bases=load_table(root, "variants/bases.toml", Base),
         profiles=load_table(root, "variants/profiles.toml", Profile),
         families=load_table(root, "variants/families.toml", Family),
         differences=differences,
-        variants=_fill_in(variants, differences.values()),
+        sources=known,
+        variants=variants,
         workloads=load_files(root, "workloads", Workload, WorkloadFile),
         conditions=load_table(root, "workloads/conditions.toml", Condition),
         published=load_published(root, variants),
@@ -260,10 +292,12 @@ def word_for(chosen: list[str], every: list[str], core: list[str]) -> str:
     return EVERYTHING if chosen == every else CORE if chosen == core else ""
 
 
-def _fill_in(variants: dict[str, Variant], differences: Iterable[Difference]) -> dict[str, Variant]:
-    """Return the variants with what they share with others: a build, and the differences of all of their kind."""
-    built = {name: _with_build(variant, variants) for name, variant in variants.items()}
-    return {name: _with_differences(variant, differences) for name, variant in built.items()}
+def complete(
+    root: Path, files: Mapping[str, VariantFile], known: Sources, differences: Iterable[Difference]
+) -> dict[str, Variant]:
+    """Return the variants with their sources and with what they share: a build, and the differences of their kind."""
+    named = {name: _with_sources(root, name, files, known) for name in files}
+    return {name: _with_differences(variant, differences) for name, variant in named.items()}
 
 
 def _with_differences(variant: Variant, differences: Iterable[Difference]) -> Variant:
@@ -281,29 +315,83 @@ def _with_differences(variant: Variant, differences: Iterable[Difference]) -> Va
     return variant.model_copy(update={"differences": {**kept, **variant.differences}})
 
 
-def _with_build(variant: Variant, variants: Mapping[str, Variant]) -> Variant:
-    if variant.build_of is None:
-        return variant
-    owner = variants.get(variant.build_of)
+# What a variant takes of the one whose build it starts from.
+SHARED = ("source", "interpreter", "libraries", "build_packages", "release")
+
+
+def _with_sources(root: Path, name: str, files: Mapping[str, VariantFile], known: Sources) -> Variant:
+    """Return the variant that a file declares, its own or its owner's sources filled in."""
+    file, path = files[name], f"variants/{name}.toml"
+    _require_one_version(path, file)
+    given = {key: getattr(file, key) for key in file.model_fields_set}
+    if file.build_of is not None:
+        owner = _owner(path, file.build_of, files)
+        given |= {key: getattr(owner, key) for key in SHARED}
+        given |= {"build_of": None, "shared_build": file.build_of}
+        path = f"variants/{file.build_of}.toml"
+    if given.get("interpreter") is not None:
+        newest, *others = known.require(given["source"] or "", path, "source")
+        given |= {"version": newest.version, "fallbacks": others}
+        given["interpreter"] = Source(**_fields(given["interpreter"]), **_download(newest))
+        given["libraries"] = [
+            Library(**_fields(one), **_download(known.require(one.source, path, "libraries.source")[0]))
+            for one in given.get("libraries", [])
+        ]
+    return parse(root, root / f"variants/{name}.toml", Variant, {**given, "name": name})
+
+
+def _fields(item: BaseModel) -> dict[str, Any]:
+    return {key: getattr(item, key) for key in type(item).model_fields}
+
+
+def _download(source: Download) -> dict[str, Any]:
+    return {key: getattr(source, key) for key in Download.model_fields}
+
+
+def _require_one_version(path: str, file: VariantFile) -> None:
+    """Require `source` of what is compiled and `version` of what others built; build_of has both from its owner."""
+    needed = "source" if file.interpreter is not None else None if file.build_of is not None else "version"
+    for key in ("source", "version"):
+        value = getattr(file, key)
+        if key == needed and value is None:
+            meaning = VariantFile.model_fields[key].description
+            raise CatalogError(file=path, key=key, found="the key is missing", todo=f"Add it: {meaning}")
+        if key != needed and value is not None:
+            found = f"found '{value}', but " + ("it is the source's" if needed == "source" else "nothing is compiled")
+            raise CatalogError(file=path, key=key, found=found, todo="Remove it.")
+
+
+def _owner(path: str, name: str, files: Mapping[str, VariantFile]) -> VariantFile:
+    """Return the variant whose build another one starts from."""
+    owner = files.get(name)
     if owner is None or owner.interpreter is None or owner.finish is not None:
         raise CatalogError(
-            file=variant.file,
+            file=path,
             key="build_of",
-            found=f"'{variant.build_of}' is not built from source, so its build cannot be shared",
+            found=f"'{name}' is not built from source, so its build cannot be shared",
             todo="Name a variant with [interpreter] and without [finish].",
         )
-    shared = ("interpreter", "libraries", "build_packages", "release")
-    filled = {key: getattr(owner, key) for key in shared}
-    return variant.model_copy(update={**filled, "build_of": None, "shared_build": owner.name})
+    return owner
 
 
 def _check_files(root: Path, catalog: Catalog) -> None:
-    for variant in catalog.variants.values():
-        for key, names in variant.named_files.items():
-            for path in (f"variants/{FOLDERS[key]}/{name}" for name in names):
-                if not (root / path).is_file():
-                    file, todo = variant.file, "Add the file or correct the name."
-                    raise CatalogError(file=file, key=key, found=f"{path} does not exist", todo=todo)
+    named = [
+        *(
+            (SOURCES, f"sources.{name}.signature.key", f"variants/keys/{source.signature.key}")
+            for name, source in catalog.sources.sources.items()
+            if source.signature
+        ),
+        *(
+            (variant.file, key, f"variants/{FOLDERS[key]}/{name}")
+            for variant in catalog.variants.values()
+            for key, names in variant.named_files.items()
+            for name in names
+        ),
+    ]
+    for file, key, path in named:
+        if not (root / path).is_file():
+            todo = "Add the file or correct the name."
+            raise CatalogError(file=file, key=key, found=f"{path} does not exist", todo=todo)
 
 
 # Where hatch_build.py puts the project's folders in what is installed; a clone has none.

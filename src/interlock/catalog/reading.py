@@ -63,7 +63,8 @@ def load_files(root: Path, folder: str, item: type[Item], shape: type[BaseModel]
             data = read_toml(root, path)
             if not data.keys() <= shape.model_fields.keys():
                 parse(root, path, shape, data)  # refuses the first of the others
-            items[path.stem] = parse(root, path, item, {**data, "name": path.stem})
+            named = {"name": path.stem} if "name" in item.model_fields else {}
+            items[path.stem] = parse(root, path, item, {**data, **named})
     return items
 
 

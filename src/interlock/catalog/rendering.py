@@ -50,12 +50,15 @@ def render(variant: Variant, base: Base, profiles: Mapping[str, Profile], texts:
     """Return the files of dockerfiles/<variant>/, by path below it."""
     build_files = _files(variant, texts, "patches", "prepare", "signature.key")
     finish_files = _files(variant, texts, "finish.steps")
+    sources = [variant.at(version) for version in variant.versions]
     context = {
         "variant": variant,
         "base": base,
         "build_files": list(build_files),
         "finish_files": list(finish_files),
-        "provenance": provenance(variant),
+        "sources": sources,
+        "provenance": provenance(variant) if len(sources) == 1 else common_labels(variant),
+        "source_labels": source_labels,
         "profiles": [profiles[name] for name in variant.profiles],
         "flags": lambda profile: profile_flags(variant, profile.name),
         "make_words": lambda profile: make_words(variant, profile.name),
@@ -97,15 +100,29 @@ def _files(variant: Variant, texts: FileTexts, *keys: str) -> dict[str, str]:
 
 def provenance(variant: Variant) -> dict[str, str]:
     """Return labels that say what an image is made of: those of the OCI image specification, and ours."""
+    licence, *flags = common_labels(variant).items()
+    return dict([licence, *source_labels(variant).items(), *flags])
+
+
+def common_labels(variant: Variant) -> dict[str, str]:
+    """Return those labels that all versions of a variant have."""
     labels = {"org.opencontainers.image.licenses": variant.licence}
     if variant.interpreter:
         flags = " ".join(variant.interpreter.configure)
-        labels["org.opencontainers.image.source"] = variant.interpreter.places[0]
-        labels["interlock.sha256"] = " ".join(part.sha256 for part in variant.downloads)
         labels["interlock.configure"] = flags.replace("$PREFIX", "/usr/local")
     elif variant.archives:
         labels["interlock.sha256"] = " ".join(archive.sha256 for archive in variant.archives.values())
     return labels
+
+
+def source_labels(variant: Variant) -> dict[str, str]:
+    """Return those labels that name the source, which each version of a variant has its own of."""
+    if variant.interpreter is None:
+        return {}
+    return {
+        "org.opencontainers.image.source": variant.interpreter.places[0],
+        "interlock.sha256": " ".join(part.sha256 for part in variant.downloads),
+    }
 
 
 def profile_flags(variant: Variant, profile: str) -> ProfileFlags:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from interlock.catalog.sources import Archive, Download
+from interlock.catalog.sources import Archive, Download, Release
 from interlock.catalog.types import (
     AbsolutePath,
     Data,
@@ -37,8 +38,8 @@ FOLDERS = {"patches": "patches", "prepare": "steps", "signature.key": "keys", "f
 LOCAL_NAME = "localhost/interlock/python"
 
 
-class Source(Download):
-    """A source archive and how it is configured."""
+class Recipe(Data):
+    """How a source is made ready and configured."""
 
     patches: list[FileName] = Field(default=[], description="Files in variants/patches/, applied in this order.")
     prepare: list[FileName] = Field(
@@ -50,11 +51,20 @@ class Source(Download):
     configure: list[ShellWord] = Field(default=[], description="Options of configure; $PREFIX is filled in.")
 
 
-class Library(Source):
+class LibraryRecipe(Recipe):
     """A library that is built before the interpreter, into the same prefix."""
 
     name: Name = Field(description="Name of the library in logs and in the SBOM.")
+    source: Name = Field(description="Source of the library: a table of variants/sources.toml.")
     parallel: bool = Field(default=True, description="Whether its Makefile works with several jobs at once.")
+
+
+class Source(Recipe, Download):
+    """A source archive and how it is configured."""
+
+
+class Library(LibraryRecipe, Download):
+    """A library with its source."""
 
 
 class Finish(Data):
@@ -258,7 +268,14 @@ class VariantFile(Data):
     """
 
     summary: Line = Field(description="What this variant is, in one line; also the image's label.")
-    version: Version = Field(description="Exact version of Python: 3.14.4, 3.15.0rc1.")
+    version: Version | None = Field(
+        default=None, description="Exact version of Python: 3.14.4, 3.15.0rc1; what is built from a source has its."
+    )
+    source: Name | None = Field(
+        default=None,
+        description="What [interpreter] is built from: a channel of variants/sources.toml, whose fallbacks are built "
+        "where its newest release cannot be had; or one source there.",
+    )
     base: Name = Field(description="The parent image: a table of variants/bases.toml.")
     tag: Name = Field(description="First part of the image's tag, which ends in the base: 3.14t -> 3.14t-trixie.")
     family: Name = Field(description="The section of docs/variants.md: a table of variants/families.toml.")
@@ -276,14 +293,16 @@ class VariantFile(Data):
     licence: Licence = Field(default="PSF-2.0", description="Licence of the interpreter, as an SPDX expression.")
     support: Support = Field(description="Support of the release line by its developers.")
     proof: Proof = Field(description="Properties that the built image is asked for.")
-    interpreter: Source | None = Field(default=None, description="The source archive to compile, with its flags.")
+    interpreter: Recipe | None = Field(default=None, description="How the source is compiled: patches and flags.")
     build_of: Name | None = Field(
         default=None, description="The variant whose build this one starts from; [finish] says what is changed."
     )
     image: ExistingImage | None = Field(default=None, description="An image that others publish.")
     prefix: Prefix | None = Field(default=None, description="An interpreter of this machine or of an archive.")
     packages: Packages | None = Field(default=None, description="Debian packages of an interpreter.")
-    libraries: list[Library] = Field(default=[], description="Libraries to build before the interpreter, in order.")
+    libraries: Sequence[LibraryRecipe] = Field(
+        default=[], description="Libraries to build before the interpreter, in order."
+    )
     build_packages: list[PackageName] = Field(
         default=[], description="Debian packages that this build needs in addition to the base's."
     )
@@ -330,10 +349,27 @@ class VariantFile(Data):
 
 
 class Variant(VariantFile):
-    """A variant with its name, which is its file's; where it has `build_of`, the other's build is filled in."""
+    """A variant with its name, which is its file's; sources and, of `build_of`, the other's build are filled in."""
 
     name: Name
+    version: Version
+    interpreter: Source | None = None
+    libraries: Sequence[Library] = []
+    fallbacks: list[Release] = []  # what is built, in this order, where the interpreter's source cannot be had
     shared_build: Name | None = None  # the variant whose build this one starts from
+
+    @property
+    def versions(self) -> list[str]:
+        """Return the versions that it may be built from, the newest first."""
+        return [self.version, *(release.version for release in self.fallbacks)]
+
+    def at(self, version: str) -> Variant:
+        """Return the variant as it is built from one of its versions, without any fallback."""
+        release = next((one for one in self.fallbacks if one.version == version), None)
+        if release is None or self.interpreter is None:
+            return self.model_copy(update={"fallbacks": []})
+        source = self.interpreter.model_copy(update={key: getattr(release, key) for key in Download.model_fields})
+        return self.model_copy(update={"version": version, "interpreter": source, "fallbacks": []})
 
     @property
     def file(self) -> str:
@@ -373,7 +409,7 @@ class Variant(VariantFile):
         return SourceKind.SOURCE
 
     @property
-    def parts(self) -> list[Source]:
+    def parts(self) -> list[Source | Library]:
         """Return everything that is built, in order."""
         return [*self.libraries, *([self.interpreter] if self.interpreter else [])]
 
@@ -390,7 +426,7 @@ class Variant(VariantFile):
     @property
     def fetched(self) -> list[Download]:
         """Return everything that is fetched anywhere; of the archives each machine fetches its own."""
-        return [*self.downloads, *self.archives.values()]
+        return [*self.downloads, *self.fallbacks, *self.archives.values()]
 
     @property
     def named_files(self) -> dict[str, list[str]]:
@@ -398,7 +434,7 @@ class Variant(VariantFile):
         return {
             "patches": [name for part in self.parts for name in part.patches],
             "prepare": [name for part in self.parts for name in part.prepare],
-            "signature.key": [part.signature.key for part in self.downloads if part.signature],
+            "signature.key": [one.signature.key for one in (*self.downloads, *self.fallbacks) if one.signature],
             "finish.steps": self.finish.steps if self.finish else [],
         }
 

@@ -60,6 +60,8 @@ def fleet_command(
     if record is not None and wanted is not None:
         record.require_same(wanted, {})  # before anything is built
     write_generated(paths, known)
+    if record is not None:
+        known = known.at(record.versions)
     engine, built = _builds(paths, known, settings, wanted)
     if record is None:
         where = settings.where.model_copy(update={"engine": engine})

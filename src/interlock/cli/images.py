@@ -16,7 +16,7 @@ from rich.text import Text
 from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog import project, published, rendering
 from interlock.catalog.project import Catalog, ProjectPaths, by_profile
-from interlock.catalog.published import published_image
+from interlock.catalog.published import Published, published_image
 from interlock.catalog.rendering import generated_files
 from interlock.cli import progress, publishing
 from interlock.cli.choosing import choose_engine, lead_to
@@ -46,7 +46,7 @@ from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError, require
 from interlock.report import variants_page
 from interlock.results import generated, store
-from interlock.results.experiments import Built, State
+from interlock.results.experiments import Built, PassedOver, State, fallback_lines
 from interlock.results.files import write_atomically
 from interlock.results.json_documents import schema_texts
 
@@ -55,7 +55,7 @@ RegistryOption = Annotated[
 ]
 # A row of the table: the image, its state, and a note.
 Row = tuple[Built, str, str]
-Item = TypeVar("Item", Built, ImagePlan)
+Item = TypeVar("Item", Built, list[ImagePlan])
 
 
 def render(
@@ -130,13 +130,12 @@ def build(
     built = build_variants(builder, known, names, options)
     if record is not None:
         console.print(Text(f"record  {write_record(builder, record, built, run)}"))
-    table = RichTable("variant", "image", "MB", "s", "state", box=None, pad_edge=False)
+    table = RichTable("variant", "version", "image", "MB", "s", "state", box=None, pad_edge=False)
     for image in built:
         state = _build_state(image)
         seconds, size = f"{image.duration_s:.0f}", f"{image.size_bytes / 1e6:.0f}"
-        table.add_row(
-            image.variant, image.tag or image.image_id, size, seconds, Text(f"{state} {image.outcome.reason}")
-        )
+        name = image.tag or image.image_id
+        table.add_row(image.variant, image.version, name, size, seconds, Text(f"{state} {image.outcome.reason}"))
     console.print(table)
     fail_on_failed_builds(built, lead_to(builder.name, engine, as_root=as_root).words)
     if not release and any(known.variants[name].release for name in names):
@@ -163,7 +162,7 @@ def check(variants: Variants = None, release: Release = False, installers: Insta
     for image in containers.look_up(known, names, build_options(paths, release)):
         if image.outcome.state is State.OK:
             console.print(Text(f"check   {image.variant}"))
-            asked = (containers.client, known.variants[image.variant], image.image_id)
+            asked = (containers.client, known.variants[image.variant].at(image.version), image.image_id)
             results[image.variant] = examine(*asked) + (ask_installers(*asked) if installers else [])
         else:
             missing.append(image)
@@ -197,7 +196,7 @@ def sbom_command(
     (image,) = containers.look_up(known, [variant], build_options(paths, release))
     if image.outcome.state is not State.OK:
         raise BuildError(key=variant, found=image.outcome.reason, todo=f"Run `{build_line(image)}`.")
-    text = sbom.document(known.variants[variant], sbom.read_contents(containers.client, image.tag))
+    text = sbom.document(known.variants[variant].at(image.version), sbom.read_contents(containers.client, image.tag))
     if output is None:
         sys.stdout.write(text)
     else:
@@ -258,6 +257,8 @@ def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], op
     with progress.Display(console) as display:
         on_step = progress.BuildProgress(display, len(names), usual_s)
         built = engine.build(known, names, options, on_step)
+    for line in fallback_lines(built):
+        console.print(Text(f"version {line}"), soft_wrap=True)
     fresh = {image.variant: image.duration_s for image in built if not image.reused and image.image_id}
     store.write_durations(options.cache, options.profile, {**known_s, **fresh})
     return built
@@ -354,16 +355,17 @@ def pull_command(
     write_generated(paths, known)
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "pull", len(names))
-        plans: list[ImagePlan] = []
+        plans: list[list[ImagePlan]] = []
         for one, mine in by_profile(known, names, profile):
             for place in dict.fromkeys(places[name] for name in mine):
                 options = build_options(paths, one == "release", registry=place, pulls_only=True)
                 there = [name for name in mine if places[name] == place]
                 plans += _plans(containers, known, there, options, transfers, named=bool(variants))
 
-        def move(plan: ImagePlan) -> Row | None:
-            digest = "" if team else known.published[plan.variant.name].digest
-            return _pull(containers, plan, places[plan.variant.name], transfers, named=bool(variants), digest=digest)
+        def move(versions: list[ImagePlan]) -> Row | None:
+            name = versions[0].variant.name
+            one = None if team else known.published[name]
+            return _pull(containers, versions, places[name], transfers, bool(variants), one)
 
         rows, failed = _move_each(plans, move, transfers)
     where = ", ".join(dict.fromkeys(place.name for place in places.values()))
@@ -397,27 +399,33 @@ def _unpublished(name: str, found: str) -> TagError:
 
 def _plans(
     containers: DockerEngine, known: Catalog, names: list[str], options: BuildOptions, on_step: OnStep, *, named: bool
-) -> list[ImagePlan]:
-    """Return what identifies the images; BuildError for a named variant that cannot be identified here."""
+) -> list[list[ImagePlan]]:
+    """Return what identifies the images of each variant's versions; BuildError for a named one that has none here."""
     found = containers.plans(known, names, options, on_step)
     _report_missing([one for one in found if isinstance(one, Built)], named)
-    return [one for one in found if isinstance(one, ImagePlan)]
+    return [one for one in found if not isinstance(one, Built)]
 
 
 def _pull(
-    containers: DockerEngine, plan: ImagePlan, team: Registry, on_step: OnStep, *, named: bool, digest: str
+    engine: DockerEngine, versions: list[ImagePlan], team: Registry, on_step: OnStep, named: bool, one: Published | None
 ) -> Row | None:
-    """Pull an image, a published one by its digest; None if the registry does not have it and it was not named.
+    """Pull the newest version of an image that there is, or the published one by its digest.
 
-    TagError if it was named, or is published.
+    None if the registry has none and it was not named; TagError if it was, or is published.
     """
-    before = id_of_tag(containers.client, plan.tag)
-    pulled = registries.pull(containers.client, plan, team, on_step, digest)
-    if pulled is not None:
-        return pulled, "unchanged" if pulled.image_id == before else "pulled", ""
-    if digest:
-        raise _unpublished(plan.variant.name, f"{team.name} does not have {digest} any more")
-    other = registries.why_missing(containers.client, plan, team)
+    plan = versions[0]
+    before = id_of_tag(engine.client, plan.tag)
+    passed: list[PassedOver] = []
+    for each in versions:
+        if one is None or one.version == each.variant.version:
+            wanted = replace(each, passed_over=passed)
+            pulled = registries.pull(engine.client, wanted, team, on_step, one.digest if one else "")
+            if pulled is not None:
+                return pulled, "unchanged" if pulled.image_id == before else "pulled", pulled.fallback_words
+        passed.append(PassedOver(version=each.variant.version, reason=f"{team.name} has no image of it"))
+    if one is not None:
+        raise _unpublished(plan.variant.name, f"{team.name} has no image {one.digest} of {one.version} any more")
+    other = registries.why_missing(engine.client, plan, team)
     if other is not None:
         raise other
     if named:
@@ -440,7 +448,7 @@ def _move_each(
     rows: list[Row] = []
     failed: list[InterlockError] = []
     for item in items:
-        name = item.variant if isinstance(item, Built) else item.variant.name
+        name = item.variant if isinstance(item, Built) else item[0].variant.name
         transfers(name, "asking the registry")
         try:
             row = move(item)

@@ -17,7 +17,7 @@ from interlock.catalog.project import CORE, Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli.choosing import lead_to
 from interlock.cli.images import build_variants, fail_on_failed_builds, write_generated
-from interlock.cli.options import MatrixOptions, Results, console, open_project, takes
+from interlock.cli.options import MatrixOptions, Results, console, given_versions, open_project, takes
 from interlock.cli.preparing import ready_machine
 from interlock.cli.progress import DecidedRows, Display, MeasureProgress
 from interlock.cli.report import refresh_report, write_report
@@ -90,6 +90,8 @@ def matrix(
         paths, known, settings.profiled, agreed=yes, engine=engine, as_root=options.as_root, rest=rest
     ) as machine:
         write_generated(paths, known)
+        # Ratios of two builds do not compare: it goes on with the versions that it began with.
+        known = known.at(began.versions if began else given_versions(known))
         where, left_out = lead_to(machine.name, engine, as_root=options.as_root), list[Built]()
         if began is None:
             placed = where.model_copy(update={"results": asked.where.results})

@@ -67,6 +67,7 @@ Engine = Annotated[
     ),
 ]
 AS_ROOT = "INTERLOCK_AS_ROOT"
+VERSIONS = "INTERLOCK_VERSIONS"
 AsRoot = Annotated[
     bool,
     typer.Option("--as-root", envvar=AS_ROOT, help="With --engine host: run programs as root, if you are root."),
@@ -226,6 +227,17 @@ def open_project() -> tuple[project.ProjectPaths, project.Catalog]:
     """Return the paths of the project around the current folder, and what its files declare."""
     paths = project.ProjectPaths.find()
     return paths, project.load(paths.root)
+
+
+def given_versions(known: project.Catalog) -> dict[str, str]:
+    """Return the versions of INTERLOCK_VERSIONS by variant, by which a fleet's hosts know what they are sent."""
+    words = os.environ.get(VERSIONS, "").split()
+    pairs = dict(word.partition("=")[::2] for word in words)
+    for name, version in pairs.items():
+        if name not in known.variants or version not in known.variants[name].versions:
+            found = f"'{name}={version}' is no variant with one of its versions"
+            raise UsageError(key=VERSIONS, found=found, todo="Write it as cpython-3.13=3.13.15, or unset it.")
+    return pairs
 
 
 def experiment_folder(name: str | None, results: Path | None) -> Path:

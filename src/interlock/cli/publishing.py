@@ -32,7 +32,7 @@ def record(client: DockerClient, known: Catalog, pushed: Sequence[Built], regist
 
     entries = {}
     for built in pushed:
-        variant, image = known.variants[built.variant], client.images.get(built.tag)
+        variant, image = known.variants[built.variant].at(built.version), client.images.get(built.tag)
         entries[variant.name] = Published(
             name=variant.name,
             registry=registry.name,
@@ -120,7 +120,8 @@ def _publish(
 ) -> Published:
     """Tag, attest and sign what was pushed of a variant; what is published already stays as it is recorded."""
     entries = [one for _, one in parts]
-    variant, first = known.variants[name], entries[0]
+    first = entries[0]
+    variant = known.variants[name].at(first.version)
     (profile,) = (one for one in variant.profiles if tag_of(variant, one) == first.tag)
     digest = publishing.join(entries, tags_of(variant, profile))
     old = published.get(name)

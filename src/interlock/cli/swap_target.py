@@ -130,6 +130,8 @@ def _built(target: Target) -> tuple[Built | None, list[Caveat]]:
     caveats = []
     if current.outcome.state is not State.OK:
         caveats.append(f"{target.tag} here is older than variants/{target.name}.toml: `{build_line(named)}`")
+    if current.passed_over:
+        caveats.append(f"{target.tag} here is {current.fallback_words}")
     if here.digest is not None:
         caveats += _why_others_may_not_find(containers, here.digest)
     return here, [Caveat(0, text) for text in caveats]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -214,6 +214,8 @@ def trial_command(
         name=name,
         resumes=_began(into, resume, settings) if resume else None,
     )
+    if assignment.resumes:
+        choice = replace(choice, known=known.at(assignment.resumes.versions))
     copies = choice.copies(labels, text, dockerfile.stage, recipe.dockerfile)
     users = UsersImages(_asked(context, recipe.dockerfile, dockerfile, service, surroundings), surroundings)
     ending = Ending(settings.budget_s)

@@ -21,6 +21,7 @@ from interlock.engine.build.base import debian_mirrors, ensure_base, find_base, 
 from interlock.engine.build.builds import ImageBuilder
 from interlock.engine.build.helper_images import ensure_helper, find_helper
 from interlock.engine.build.image import ImagePlan
+from interlock.engine.build.places import Answers
 from interlock.engine.client import Address, docker_address
 from interlock.engine.ownership import Life, labels_of
 from interlock.engine.packages.installer import COMPILE, ImageInstaller
@@ -45,6 +46,7 @@ class DockerEngine:
 
     client: DockerClient
     address: Address = field(default_factory=docker_address)
+    answers: Answers = field(default_factory=Answers)  # of places of sources, in this run
 
     @property
     def is_elsewhere(self) -> bool:
@@ -74,20 +76,21 @@ class DockerEngine:
             raise
         if not options.verifies:
             return built
-        return [builds.verify(self.client, known, name, replace(options, rebuild=""), on_step) for name in names]
+        again = self._builder(known, replace(options, rebuild=""), on_step)
+        return [builds.verify(again, name) for name in names]
 
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
         return builds.look_up(self._builder(known, options, lambda *_: None), names)
 
     def plans(
         self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep
-    ) -> list[ImagePlan | Built]:
-        """Return what would be built now, or why a variant ends before anything is."""
+    ) -> list[list[ImagePlan] | Built]:
+        """Return what would be built of each version, the newest first, or why a variant ends before anything is."""
         builder = self._builder(known, options, on_step)
-        return [builds.plan_or_end(builder, known.variants[name]) for name in names]
+        return [builds.plans_or_end(builder, known.variants[name]) for name in names]
 
     def _builder(self, known: Catalog, options: BuildOptions, on_step: OnStep) -> ImageBuilder:
-        return ImageBuilder(self.client, known, options, on_step)
+        return ImageBuilder(self.client, known, options, on_step, self.answers)
 
     def set_up(self, owner: str, needs: Needs) -> ContainerWorkspace:
         base = needs.base or next((image.base for image in needs.built if image.base is not None), None)

@@ -69,6 +69,8 @@ def parse_registry(text: str, option: str, key: str | None = None) -> Registry:
     return Registry(host, found["namespace"], key)
 
 
+# Of the OCI image specification.
+VERSION_LABEL = "org.opencontainers.image.version"
 # Podman gives a digest also to what it built, under a local name that no registry has.
 LOCAL = ("docker.io/interlock/", "localhost/")
 
@@ -107,5 +109,7 @@ def find_tagged(client: DockerClient, measured: Built) -> Built | None:
         "digest": known_digest(image),
         "content_hash": image.labels.get(HASH_LABEL, ""),
         "size_bytes": image.attrs["Size"],
+        "version": image.labels.get(VERSION_LABEL, ""),
+        "passed_over": [],
     }
     return measured.model_copy(update=update)

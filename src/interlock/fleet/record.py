@@ -50,6 +50,7 @@ class FleetRecord(Data):
     command: str
     settings: Settings
     builds: dict[str, str]  # content hashes by variant
+    versions: dict[str, str] = Field(default_factory=dict)  # that the images were built from, by variant
     hosts: dict[FileName, HostRecord] = Field(default_factory=dict)
 
     @property

@@ -37,12 +37,18 @@ def builds_of(built: Sequence[Built]) -> dict[str, str]:
     return {image.variant: image.content_hash for image in built if image.content_hash}
 
 
+def versions_of(built: Sequence[Built]) -> dict[str, str]:
+    """Return the versions of the images that hosts are sent: there, too, no other one is built."""
+    return {image.variant: image.version for image in built if image.version and image.outcome.state is State.OK}
+
+
 def begun(results: Path, inventory: Path, asked: Settings, built: Sequence[Built]) -> FleetRecord:
     """Return the record of a new fleet, with a folder of its own."""
     settings = asked.with_baseline(choose_baseline(asked.baseline, built))
     command = command_line("fleet", "-i", str(inventory), *settings.repeat_words)
     name = store.new_experiment(results, datetime.date.today().isoformat()).name
-    return FleetRecord(name=name, command=command, settings=settings, builds=builds_of(built))
+    builds, versions = builds_of(built), versions_of(built)
+    return FleetRecord(name=name, command=command, settings=settings, builds=builds, versions=versions)
 
 
 @dataclass
@@ -92,6 +98,7 @@ class FleetRun:
             "interlock_version": version,
             "interlock_engine": self.record.engine.value,
             "interlock_as_root": "1" if self.as_root else "",
+            "interlock_versions": " ".join(f"{name}={version}" for name, version in self.record.versions.items()),
             "project_archive": str(archive),
             "images_tags": list(self.images),
             "images_archive": str(archive.with_name(f"{name}.tar")),

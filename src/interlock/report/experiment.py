@@ -39,6 +39,7 @@ from interlock.results.experiments import (
     State,
     bases_line,
     engine_line,
+    fallback_lines,
     host_line,
 )
 from interlock.results.profiles import LOCK_CALLS, BenchmarkProfile, Instructions, LockCost, Method
@@ -67,6 +68,7 @@ def headline(experiment: Experiment) -> list[str]:
         *(trial_headline(trial) if trial else []),
         f"host     {host_line(host)}",
         f"engine   {engine_line(host['engine'], bases_line(experiment.images))}",
+        *(f"version  {one_line(line)}" for line in fallback_lines(experiment.images)),
         f"settings profile {settings.profile}, {_rounds(experiment)}{' (quick)' if settings.quick else ''}, "
         f"seed {settings.seed}, baseline {settings.baseline}",
         f"run      {experiment.started}, {experiment.duration_s:.0f} s, Interlock {experiment.tool_version}",

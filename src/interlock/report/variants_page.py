@@ -33,9 +33,9 @@ COLUMNS = ("variant", "what it is", "version", "threads", "GIL", "support", "con
 LEGEND = (
     "**threads** is the thread flavour. **control** is the variant that differs only in the thing under study. The "
     "support phases are those of Python's developer guide. `interlock build VARIANT` makes the image; a FROM line "
-    "names it as `localhost/` and what the column **image** says. A variant's file has its sources, and what changes "
-    "them. Of what is never run by the project no experiment in results/reference has a figure: its file was never put "
-    "to the test."
+    "names it as `localhost/` and what the column **image** says. Where a **version** can be had nowhere, the next one "
+    "is built, and said. variants/sources.toml has the sources, a variant's file what changes them. No experiment in "
+    "results/reference has a figure of what is never run by the project."
 )
 NEVER_RUN = "never run by the project"
 FIGURES = (
@@ -46,7 +46,8 @@ FIGURES = (
 )
 ABOUT_SUMS = (
     "A download with another SHA-256 is refused. **from** lists locations in the order in which they are tried, after "
-    "`INTERLOCK_SOURCE_MIRROR`. Why a signature is not checked is in the variant's file. Images from other projects "
+    "`INTERLOCK_SOURCE_MIRROR`. Each build checks the signature by a key, `interlock update` that of sigstore; "
+    "variants/sources.toml says why there is neither. Images from other projects "
     "are pinned by digest. Debian's packages are checked by apt, and an interpreter of this machine is not checked: "
     "for both, the version is pinned, and an image with another version gets no tag."
 )
@@ -121,7 +122,9 @@ def _row(variant: Variant, built: Built | None, *, ran: bool) -> tuple[str, ...]
     return (
         f"[{variant.name}](../variants/{variant.name}.toml)",
         variant.summary if ran else f"{variant.summary}; **{NEVER_RUN}**",
-        variant.version if proof.implementation == "cpython" else f"{proof.implementation} {variant.version}",
+        ", ".join(variant.versions)
+        if proof.implementation == "cpython"
+        else f"{proof.implementation} {variant.version}",
         proof.thread_flavour.value,
         proof.gil.value,
         _support(variant),
@@ -218,9 +221,11 @@ def _owners(owners: list[Variant], catalog: Catalog) -> str:
 
 def _sums(catalog: Catalog) -> list[str]:
     used: dict[tuple[str, ...], list[Variant]] = {}
+    signed = {one.sha256: one.sigstore for one in catalog.sources.sources.values()}
+    signers = {sha256: f"{one.identity} (sigstore)" for sha256, one in signed.items() if one}
     for variant in _sorted(catalog.variants.values()):
         for part in variant.fetched:
-            key = f"`{part.signature.key}`" if part.signature else "not checked"
+            key = f"`{part.signature.key}`" if part.signature else signers.get(part.sha256, "not checked")
             row = (part.file, f"`{part.sha256}`", _hosts_of(part), part.sum_from or "unknown", key)
             used.setdefault(row, []).append(variant)
     rows = [(*row, _names(variants)) for row, variants in used.items()]

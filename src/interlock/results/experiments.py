@@ -20,6 +20,7 @@ from interlock.catalog.types import (
     FileName,
     Finite,
     Seconds,
+    Version,
     first_refusal,
     label_of,
 )
@@ -67,6 +68,13 @@ class BaseImage(Data):
     size_bytes: int | None  # None where it is not known
 
 
+class PassedOver(Data):
+    """A newer version than what was built, and why that could not be had."""
+
+    version: Version
+    reason: str
+
+
 class Built(Data):
     """The result of building, pulling or looking up one variant."""
 
@@ -83,6 +91,15 @@ class Built(Data):
     reused: bool = False
     pulled_from: str | None = None  # the registry that this run took it from instead of building it
     optimisations: list[str] | None = None  # besides -O: PGO, LTO; None where it is not known
+    version: str = ""  # that it was built from; empty in records from before there were several
+    passed_over: list[PassedOver] = []  # newer ones, the newest first
+
+    @property
+    def fallback_words(self) -> str:
+        """Return which version it is in place of the newest, and why; empty if it is the newest."""
+        newer = " and ".join(one.version for one in self.passed_over)
+        why = "; ".join(dict.fromkeys(one.reason for one in self.passed_over))
+        return f"{self.version}, because {newer} can be had nowhere ({why})" if newer else ""
 
     @property
     def reference(self) -> str:
@@ -94,6 +111,15 @@ class Built(Data):
             return self.tag
         repository, _, digest = self.digest.partition("@")
         return f"{repository}:{self.tag.rpartition(':')[2]}@{digest}"
+
+
+def fallback_lines(images: Iterable[Built]) -> list[str]:
+    """Return a line for each version that was built in place of a newer one, with its variants and the reason."""
+    found: dict[str, list[str]] = {}
+    for image in images:
+        if image.fallback_words:
+            found.setdefault(image.fallback_words, []).append(image.variant)
+    return [f"{', '.join(names)}: {words}" for words, names in found.items()]
 
 
 def require_built(variants: Iterable[Built]) -> list[Built]:
@@ -282,6 +308,11 @@ class Experiment(Recorded):
     def resume_command(self) -> str:
         """Return the command that goes on with it."""
         return resuming(self.command, self.name, self.settings.where.words)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Return the version that each variant was built from, as far as it is recorded."""
+        return {image.variant: image.version for image in self.images if image.version}
 
     def rounds_end(self, workload: str) -> RoundsEnd:
         """Return why a workload's rounds ended."""

@@ -93,7 +93,8 @@ class Builds:
     def _built(self, candidate: Candidate) -> Built:
         # What its Dockerfile names is in the record, in place of a tag of its own.
         image = candidate.built
-        parent = Built(variant=image.variant, profile=image.profile, outcome=image.outcome, tag=image.tag)
+        kept = ("variant", "profile", "outcome", "tag", "version", "passed_over")
+        parent = Built(**{key: getattr(image, key) for key in kept})
         state, reason = State.UNAVAILABLE, f"there is no image of it: {image.outcome.reason}"
         if candidate.has_image:
             try:

@@ -38,7 +38,7 @@ from interlock.results.answers import (
     VariantAudit,
 )
 from interlock.results.experiments import Outcome, State
-from tests.builders import OK, make_benchmark, make_built, make_experiment, make_settings, make_workload
+from tests.builders import OK, make_benchmark, make_built, make_experiment, make_facts, make_settings, make_workload
 from tests.picks import SIX, Figures, make_evidence, noisy, times, with_memory
 
 THERE: dict[str, Any] = {
@@ -424,6 +424,14 @@ def test_ties_with_the_chosen_one_warnings_and_what_does_not_count_are_noted() -
     assert any(note.endswith(": other") for note in notes)
     assert any("no weight" in note and note.endswith(": locks/extra") for note in notes)
     assert any("`interlock report results/own`" in note and "2 warnings" in note for note in notes)
+
+
+def test_the_release_that_was_measured_is_noted_where_another_one_is_built_now() -> None:
+    figures = {label: {"locks/queue": SIX} for label in ("base", "other")}
+    facts = {"base": make_facts(version="3.13.0"), "other": make_facts(version="3.13.1")}
+    (note,) = [one for one in advice_on(make_evidence(figures, experiment={"facts": facts})).notes if "3.13" in one]
+    assert "base as 3.13.0" in note
+    assert "other" not in note
 
 
 def test_a_pick_is_read_back_from_its_json() -> None:

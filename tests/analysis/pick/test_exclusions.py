@@ -20,7 +20,7 @@ from interlock.analysis.pick.exclusions import (
 from interlock.catalog.variants import SupportPhase
 from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
-from tests.builders import FROM_ARCHIVE, FROM_PREFIX, OK, make_built, make_cell, make_facts, make_variant
+from tests.builders import FROM_ARCHIVE, FROM_PREFIX, OK, make_built, make_cell, make_facts, make_release, make_variant
 from tests.picks import SIX, make_evidence
 
 FREE = {"proof": {"thread_flavour": "free-threaded", "gil": "off", "thread_library": "libc.so.6"}}
@@ -312,6 +312,12 @@ def test_a_file_that_makes_another_version_than_the_measured_one_is_a_risk() -> 
     (risk,) = risks(experiment=facts, audits=audited())
     assert re.findall(r"[\d.]+\d", risk) == ["3.13.0", "3.13.1"]
     assert risks(experiment={"facts": {"x": make_facts(version="3.13.1")}}, audits=audited()) == []
+
+
+def test_a_variant_with_fallbacks_says_each_version_that_it_may_be_built_from() -> None:
+    facts = {"facts": {"x": make_facts(version="3.12.9")}}
+    (risk,) = risks({"fallbacks": [make_release("3.13.0")]}, experiment=facts, audits=audited())
+    assert re.findall(r"[\d.]+\d", risk) == ["3.12.9", "3.13.1", "3.13.0"]
 
 
 def test_another_implementation_than_cpython_is_a_risk() -> None:

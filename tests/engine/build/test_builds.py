@@ -84,9 +84,9 @@ def test_what_is_looked_up_is_planned_once(project: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(builds.ImageBuilder, "plan", counted)
     there = make_built(VARIANT)
     monkeypatch.setattr(builds.ImageBuilder, "find", lambda _, plan: there if plan.variant.name == VARIANT else None)
-    found, missing = builds.look_up(builder, [VARIANT, "cpython-3.13"])
+    found, missing = builds.look_up(builder, [VARIANT, "cpython-2.7"])
     assert (found, missing.outcome.state) == (there, State.UNAVAILABLE)
-    assert planned == [VARIANT, "cpython-3.13"]
+    assert planned == [VARIANT, "cpython-2.7"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_builds_share_is_built_once_before_they_are_built_side_by_side(
     monkeypatch.setattr(builds, "build_aside", lambda *_, target, **__: built.append(target))
     known = catalogs.load(project)
     builder = builds.ImageBuilder(None, known, BuildOptions(project, project / "cache"), lambda *_: None)
-    builder.workers([builder.plan(known.variants[name]) for name in names])
+    builder.workers([builder.plan(known.variants[name].at(known.variants[name].version)) for name in names])
     assert built == stages
 
 

@@ -18,7 +18,7 @@ from interlock.catalog.variants import Prefix, Variant
 from interlock.engine.build import sources
 from interlock.engine.build.sources import tar_of_paths
 from interlock.errors import EngineError, RequirementsError, SourceUnavailableError
-from tests.builders import FROM_PREFIX, make_download, make_source, make_variant, make_wheel
+from tests.builders import FROM_PREFIX, make_download, make_library, make_variant, make_wheel
 
 MIRROR = "INTERLOCK_SOURCE_MIRROR"
 WHEEL = "toy-1.0-cp39-cp39-manylinux2014_x86_64.whl"
@@ -52,8 +52,7 @@ def needs(sha256: str, file: str = WHEEL, place: str = RELEASE) -> Variant:
 def test_a_mirror_that_is_a_folder_goes_into_the_context_with_what_the_variant_needs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    library = {"name": "pth", **make_source("pth.tgz").model_dump()}
-    missing = {"name": "other", **make_source("other.tgz").model_dump()}
+    library, missing = make_library("pth.tgz"), make_library("other.tgz")
     for name in ("pth.tgz", "Python-3.13.1.tgz", "unrelated.tgz", "wheel.whl"):
         (tmp_path / name).write_bytes(name.encode())
     monkeypatch.setenv(MIRROR, str(tmp_path))

@@ -19,7 +19,8 @@ KNOWN, TEXTS = catalogs.load(ROOT), catalogs.read_texts(ROOT)
 
 
 def written(name: str) -> str:
-    return rendering.render(KNOWN.variants[name], KNOWN.bases["trixie"], KNOWN.profiles, TEXTS)["Dockerfile"]
+    variant = KNOWN.variants[name]
+    return rendering.render(variant.at(variant.version), KNOWN.bases["trixie"], KNOWN.profiles, TEXTS)["Dockerfile"]
 
 
 def instructions(dockerfile: str) -> list[str]:

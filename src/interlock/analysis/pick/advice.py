@@ -16,6 +16,7 @@ from interlock.analysis.pick.exclusions import (
     elsewhere_unmeasured,
     exclusion_reasons,
     fits,
+    other_release,
     risks_of,
     unmeasured,
 )
@@ -312,7 +313,7 @@ def _recommendation(
         gain=speed_of(_announced(evidence, rows, row)),
         measured_gain=speed_of(row.ratio),
         costs=_costs(evidence, row.label),
-        risks=list(risks_of(evidence, row.label, local)),
+        risks=list(risks_of(evidence, row.label, local, built.version)),
     )
 
 
@@ -372,6 +373,9 @@ def _notes(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> I
     for one in _elsewhere(ranked, others):
         yield f"the same switch in {one.experiment} ({one.machine}, {one.profile} builds): {throughput_text(one.speed)}"
     yield from _notes_on_cpus(evidence)
+    others_now = {row.label: other_release(evidence, row.label) for row in ranked.rows}
+    if measured := ", ".join(f"{label} as {version}" for label, version in others_now.items() if version):
+        yield f"measured before newer releases, which `interlock build` makes now: {measured}"
     if experiment.warnings:
         count = f"{len(experiment.warnings)} warning{'s' if len(experiment.warnings) > 1 else ''}"
         yield f"the measurement was disturbed: `interlock report {evidence.recorded.folder}` shows {count}"

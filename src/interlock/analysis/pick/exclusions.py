@@ -206,8 +206,8 @@ def image_to_name(
     return measured.model_copy(update={"tag": tag}), LocalImage.ABSENT if answers else LocalImage.UNKNOWN
 
 
-def risks_of(evidence: Evidence, label: str, local: LocalImage) -> Iterator[str]:
-    """Yield what may go wrong after a switch, the most important first."""
+def risks_of(evidence: Evidence, label: str, local: LocalImage, version: str = "") -> Iterator[str]:
+    """Yield what may go wrong after a switch, the most important first; `version` is that of the image here."""
     variant = evidence.variant(label)
     if variant is None:  # it would have been excluded
         return
@@ -220,7 +220,8 @@ def risks_of(evidence: Evidence, label: str, local: LocalImage) -> Iterator[str]
     if evidence.criteria.profile == "standard" and "release" in variant.profiles:
         yield "built without profile-guided and link-time optimisation: for production leave out --profile standard"
     if local is LocalImage.OTHER:
-        yield "the local image of this name is not the measured one: it was built from other files or another base"
+        of = f", of {version}," if version else ""
+        yield f"the local image of this name{of} is not the measured one: it was built from other files or another base"
     for key, reason in variant.differences.items():
         yield f"differs from python:X-slim: {key}: {reason}"
 
@@ -238,17 +239,21 @@ def _support_risk(variant: Variant) -> str:
 
 def _other_interpreter(evidence: Evidence, label: str, variant: Variant) -> Iterator[str]:
     """Yield what differs from the baseline's interpreter."""
-    old, facts = evidence.variant(evidence.baseline), evidence.experiment.facts.get(label)
+    old = evidence.variant(evidence.baseline)
     if old is not None and variant.release_line != old.release_line:
         yield f"Python {variant.release_line} instead of {old.release_line}: reinstall the dependencies"
     if variant.proof.implementation != "cpython":
         yield f"{variant.proof.implementation}, not CPython: extension modules are slow or not available"
-    if (
-        facts
-        and facts.implementation == "cpython"
-        and version_numbers(facts.version) != version_numbers(variant.version)
-    ):
-        yield f"measured as {facts.version}, but variants/{variant.name}.toml now builds {variant.version}"
+    if measured := other_release(evidence, label):
+        yield f"measured as {measured}, but {variant.file} now builds {' or else '.join(variant.versions)}"
+
+
+def other_release(evidence: Evidence, label: str) -> str:
+    """Return the release of CPython that was measured, if the variant's file now builds another one first."""
+    variant, facts = evidence.variant(label), evidence.experiment.facts.get(label)
+    if variant is None or facts is None or facts.implementation != "cpython":
+        return ""
+    return facts.version if version_numbers(facts.version) != version_numbers(variant.version) else ""
 
 
 def _dependency_risks(evidence: Evidence, label: str, audit: VariantAudit | None) -> Iterator[str]:

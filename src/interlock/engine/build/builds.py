@@ -11,7 +11,7 @@ import os
 import shlex
 import tarfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -43,6 +43,7 @@ from interlock.engine.build.image import (
     take_tag,
 )
 from interlock.engine.build.one_build import has_buildkit
+from interlock.engine.build.places import Answers
 from interlock.engine.build.sources import find_prefix, identity, packed_files
 from interlock.engine.client import engine_words
 from interlock.engine.ownership import labels_of
@@ -54,7 +55,7 @@ from interlock.engine.side_by_side import side_by_side, worker_count
 from interlock.engine.symbols import symbols_tag
 from interlock.errors import BuildError, InterlockError, SourceUnavailableError
 from interlock.results import store
-from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, State
+from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, PassedOver, State
 
 # What variants of one base share, and what those with the same packages besides do.
 BASE_STAGES, TOOLS_STAGE = ("toolchain", "runtime"), "tools"
@@ -74,6 +75,9 @@ class Builder(Protocol[Planned]):
 
     @property
     def on_step(self) -> OnStep: ...
+
+    @property
+    def answers(self) -> Answers: ...
 
     def plan(self, variant: Variant) -> Planned:
         """Return what would be built now; SourceUnavailableError says what is not here."""
@@ -102,14 +106,13 @@ def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     `on_step(variant, step)` is called for each step, from the building threads. EngineError is raised when the engine
     itself, or the base that all need, is missing.
     """
-    results: dict[str, Built] = {}
-    todo: list[Planned] = []
-    for name in names:
-        found = _plan_or_found(builder, builder.known.variants[name])
-        if isinstance(found, Built):
-            results[name] = found
-        else:
-            todo.append(found)
+    found = decide(builder, names, partial(_find_or_fetch, builder))
+    results = {one.variant: one for one in found if isinstance(one, Built)}
+    todo = [one for one in found if not isinstance(one, Built)]
+    for one in todo:
+        if one.passed_over:
+            newest = one.passed_over[0].version
+            builder.on_step(one.variant.name, f"{one.variant.version}, because {newest} cannot be had")
     # What shares another's build comes after it: the engine then has that build in its cache.
     for borrows in (False, True):
         wave = [plan for plan in todo if (plan.variant.shared_build is not None) == borrows]
@@ -118,36 +121,84 @@ def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     return [results[name] for name in names]
 
 
-def _plan_or_found(builder: Builder[Planned], variant: Variant) -> Planned | Built:
-    """Return the plan of what has to be built; or what is there already, or why it cannot be built."""
+def decide(
+    builder: Builder[Planned], names: Sequence[str], find: Callable[[Planned], Built | None]
+) -> list[Planned | Built]:
+    """Return of each variant what `find` has of it, else the plan of what is to be built, or why there is none.
+
+    This is where a version is chosen: the newest that is here, or that some place answers for. Places are asked only if
+    the newest is not here; if none answers, what is here of an older version is taken. What is passed over is recorded.
+    """
+    variants = {name: builder.known.variants[name] for name in names}
+    decided = {name: _found_or_plan(builder, one.at(one.version), find) for name, one in variants.items()}
+    waiting = [one for one in variants.values() if one.fallbacks and not isinstance(decided[one.name], Built)]
+    sources = [source for one in waiting for source in (one.interpreter, *one.fallbacks) if source]
+    lacking = builder.answers.lacking(sources, builder.options.cache)
+    for one in waiting:
+        newest = decided[one.name]
+        if not isinstance(newest, Built):
+            decided[one.name] = _older(builder, one, newest, find, lacking)
+    return list(decided.values())
+
+
+def _older(
+    builder: Builder[Planned],
+    variant: Variant,
+    newest: Planned,
+    find: Callable[[Planned], Built | None],
+    lacking: Mapping[str, str],
+) -> Planned | Built:
+    """Return the first version that is here or can be had; the newest if there is none, whose build says why."""
+    passed: list[PassedOver] = []
+    for version in variant.versions:
+        one = variant.at(version)
+        why = lacking[one.interpreter.sha256] if one.interpreter else ""
+        found = _found_or_plan(builder, one, find, passed) if passed else newest
+        if isinstance(found, Built) or not why:
+            return found
+        passed.append(PassedOver(version=version, reason=why))
+    return newest
+
+
+def _found_or_plan(
+    builder: Builder[Planned],
+    variant: Variant,
+    find: Callable[[Planned], Built | None],
+    passed: Sequence[PassedOver] = (),
+) -> Planned | Built:
     plan = plan_or_end(builder, variant)
-    if isinstance(plan, Built) or builder.options.rebuild:
+    if isinstance(plan, Built):
         return plan
+    plan = replace(plan, passed_over=tuple(passed))
     try:
-        found = builder.find(plan) or builder.fetch(plan)
+        return find(plan) or plan
     except BuildError as error:
-        found = ended(variant, builder.options.profile, State.FAILED, str(error))
-    if found is None:
-        return plan
-    unbuilt = "pulled" if found.pulled_from else "unchanged"
-    builder.on_step(variant.name, unbuilt if found.outcome.state is State.OK else found.outcome.state.value)
+        builder.on_step(variant.name, State.FAILED.value)
+        return ended(variant, builder.options.profile, State.FAILED, str(error))
+
+
+def _find_or_fetch(builder: Builder[Planned], plan: Planned) -> Built | None:
+    found = None if builder.options.rebuild else builder.find(plan) or builder.fetch(plan)
+    if found is not None:
+        unbuilt = "pulled" if found.pulled_from else "unchanged"
+        builder.on_step(found.variant, unbuilt if found.outcome.state is State.OK else found.outcome.state.value)
     return found
 
 
 def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     """Return what the variants have now; of the others why there is nothing. Nothing is built."""
-    return [_look_up(builder, builder.known.variants[name]) for name in names]
 
+    def find(plan: Planned) -> Built | None:
+        try:
+            return builder.find(plan)
+        except BuildError as error:
+            return ended(plan.variant, plan.profile, State.UNAVAILABLE, error.found)
 
-def _look_up(builder: Builder[Planned], variant: Variant) -> Built:
-    plan = plan_or_end(builder, variant)
-    if isinstance(plan, Built):
-        return plan
-    try:
-        found = builder.find(plan)
-    except BuildError as error:
-        return ended(variant, builder.options.profile, State.UNAVAILABLE, error.found)
-    return found or ended(variant, builder.options.profile, State.UNAVAILABLE, NOT_BUILT)
+    found = decide(builder, names, find)
+    profile = builder.options.profile
+    return [
+        one if isinstance(one, Built) else ended(one.variant, profile, State.UNAVAILABLE, NOT_BUILT) for one in found
+    ]
 
 
 def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
@@ -160,6 +211,17 @@ def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
     except SourceUnavailableError as error:
         builder.on_step(variant.name, State.UNAVAILABLE.value)
         return ended(variant, profile, State.UNAVAILABLE, error.found)
+
+
+def plans_or_end(builder: Builder[Planned], variant: Variant) -> list[Planned] | Built:
+    """Return what would be built of each version, or why the variant ends before anything is."""
+    plans: list[Planned] = []
+    for version in variant.versions:
+        plan = plan_or_end(builder, variant.at(version))
+        if isinstance(plan, Built):
+            return plan
+        plans.append(plan)
+    return plans
 
 
 def ended(variant: Variant, profile: str, state: State, reason: str) -> Built:
@@ -207,6 +269,7 @@ class ImageBuilder:
     known: Catalog
     options: BuildOptions
     on_step: OnStep
+    answers: Answers = field(default_factory=Answers)
 
     @cached_property
     def texts(self) -> FileTexts:
@@ -355,13 +418,13 @@ INTERPRETER = "/usr/local"
 NAMED_FILES, MOST_BYTES = 5, 4 * 2**30
 
 
-def verify(client: DockerClient, catalog: Catalog, name: str, options: BuildOptions, on_step: OnStep) -> Built:
+def verify(builder: ImageBuilder, name: str) -> Built:
     """Build the variant twice and return its image if both builds gave the same interpreter layer, and its symbols.
 
     BuildError names the files that differ. What is not built from source, or failed, is returned unverified.
     """
-    variant = catalog.variants[name]
-    (built,) = build(ImageBuilder(client, catalog, options, on_step), [name])
+    client, variant, options, on_step = builder.client, builder.known.variants[name], builder.options, builder.on_step
+    (built,) = build(builder, [name])
     if built.outcome.state is not State.OK:
         return built
     if variant.kind is not SourceKind.SOURCE:
@@ -369,7 +432,7 @@ def verify(client: DockerClient, catalog: Catalog, name: str, options: BuildOpti
         return built
     again = replace(options, rebuild=str(time.time_ns()))
     on_step(name, AGAIN)
-    plan = ImageBuilder(client, catalog, again, on_step).plan(variant)
+    plan = replace(builder, options=again).plan(variant.at(built.version))
     _compare(client, plan, built.image_id, build_image(client, plan, again, make_jobs(), on_step), INTERPRETER)
     kept = id_of_tag(client, symbols_tag(name, plan.profile))
     if kept is None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import urlsplit
 
 from docker import DockerClient
 from docker.errors import APIError, DockerException, ImageNotFound
@@ -24,6 +23,7 @@ from interlock import __version__
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine import symbols
 from interlock.engine.build.one_build import EXIT_CODE, last_words, run_build, written_for
+from interlock.engine.build.places import host_of
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files
 from interlock.engine.client import HASH_LABEL, disk_full, no_space, put_tag
 from interlock.engine.ended import run_here
@@ -31,7 +31,7 @@ from interlock.engine.names import image_by_tag, known_digest
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.run import one_shot
 from interlock.errors import BuildError, InterlockError, SourceUnavailableError
-from interlock.results.experiments import BaseImage, Built, Facts, Outcome, State, Subject
+from interlock.results.experiments import BaseImage, Built, Facts, Outcome, PassedOver, State, Subject
 from interlock.untrusted import printable
 
 # Seconds where builds fill every core; it takes less than one.
@@ -41,7 +41,6 @@ BASE_ARGUMENT = {kind: "IMAGE" if kind is SourceKind.IMAGE else "BASE" for kind 
 # Exit codes of fetch.sh: the source is nowhere; what came has another sum; its signature is by another key.
 UNAVAILABLE, WRONG_SUM, WRONG_SIGNATURE = 69, 65, 66
 TRIED = re.compile(r"^interlock: tried (\S+): (?:curl: \(\d+\) )?(.+)$", re.MULTILINE)
-POOL = "/pool/"
 # A file that every clone of the project has: a copy inside another repository has that one's commits, not ours.
 TRACKED_FILE = "variants/bases.toml"
 
@@ -54,6 +53,7 @@ class BuildPlan:
     profile: str
     files: Mapping[str, bytes]
     content_hash: str
+    passed_over: Sequence[PassedOver] = ()  # newer versions of the variant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,7 @@ def read_context(folder: Path) -> dict[str, bytes]:
 def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
     """Return the error of a variant's failed build; `path` is where its log is kept."""
     file = variant.file
-    places = dict.fromkeys(f"{_host_of(url)}: {said}" for url, said in TRIED.findall(log))
+    places = dict.fromkeys(f"{host_of(url)}: {said}" for url, said in TRIED.findall(log))
     tried = "; ".join(places) or "no location could be tried"
     if no_space(log):
         return engine_failure(log, variant.name, path)
@@ -181,11 +181,6 @@ def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
             todo="Do not use the source before you know who signed it; then correct the key or sha256.",
         )
     return engine_failure(log, variant.name, path)
-
-
-def _host_of(url: str) -> str:
-    """Return the host of a URL, or the text itself if it has none; Debian's mirror is called apt's."""
-    return "apt's mirror" if POOL in url else urlsplit(url).netloc or url
 
 
 def engine_failure(log: str, what: str, path: str) -> InterlockError:
@@ -270,6 +265,8 @@ def describe_image(
         reused=reused,
         pulled_from=pulled_from,
         optimisations=plan.variant.optimisations(plan.profile),
+        version=plan.variant.version,
+        passed_over=list(plan.passed_over),
     )
 
 

@@ -102,7 +102,7 @@ def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
     """Return what fetch.sh finds beside the scripts, by path in the build context.
 
-    From the folder that INTERLOCK_SOURCE_MIRROR names, and from pip's index, asked with this machine's settings.
+    From the folder that INTERLOCK_SOURCE_MIRROR names, the cache, and pip's index, asked with this machine's settings.
     """
     folder = mirror_folder()
     files = {}
@@ -112,7 +112,7 @@ def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
     }
     for place, downloads in wanted.items():
         for download in downloads:
-            data = _from_folder(folder, download) or _from_pip(download, cache)
+            data = _from_folder(folder, download) or _from_cache(download, cache) or _from_pip(download, cache)
             if data is not None:
                 files[f"{place}/{download.file}"] = data
             signature = folder / f"{download.file}.asc" if folder else None
@@ -146,22 +146,31 @@ def _from_folder(folder: Path | None, download: Download) -> bytes | None:
     return (folder / download.file).read_bytes()
 
 
+def kept(download: Download, cache: Path) -> Path:
+    """Return where the cache has a file, or is to have it."""
+    return cache / "downloads" / download.sha256
+
+
+def _from_cache(download: Download, cache: Path) -> bytes | None:
+    file = kept(download, cache)
+    return file.read_bytes() if file.is_file() else None
+
+
 def _from_pip(download: Download, cache: Path) -> bytes | None:
     """Return the wheel if pip's index has it with the declared sum; whatever goes wrong is left to the build to say."""
     releases = [place.removeprefix(PIP) for place in download.places if place.startswith(PIP)]
-    kept, tags = cache / "downloads" / download.sha256, _tags(download.file)
+    tags = _tags(download.file)
     if not releases or not tags:
         return None
-    if kept.is_file():
-        return kept.read_bytes()
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+    target = kept(download, cache)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", folder]
         run_here([*command, *tags, releases[0]])
         data = _from_folder(Path(folder), download)
         if data is None or hashlib.sha256(data).hexdigest() != download.sha256:
             return None
-        (Path(folder) / download.file).replace(kept)
+        (Path(folder) / download.file).replace(target)
     return data
 
 

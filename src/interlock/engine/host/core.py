@@ -10,6 +10,7 @@ from interlock.catalog.project import CORE, Catalog
 from interlock.catalog.types import label_of, split_label
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.build.image import contradictions
+from interlock.engine.build.places import Answers
 from interlock.engine.host import existing, toolchain
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.prefixes import ask_facts
@@ -63,8 +64,10 @@ def why_not(variant: Variant, cache: Path, account: Account = MYSELF) -> str:
     assert variant.prefix is not None  # noqa: S101  for the type checker: its kind says so
     place, archive = existing.place_of(variant.prefix, account), existing.archive_of(variant.prefix)
     if place is None:
-        missing = existing.not_here(variant, variant.prefix).found
-        return existing.why_not_fetched(archive, cache) if archive else missing
+        if archive is None:
+            return existing.not_here(variant, variant.prefix).found
+        said = Answers().lacking([archive], cache)[archive.sha256]
+        return said and f"it cannot be fetched: {said}"
     try:
         wrong = contradictions(variant, ask_facts(place, variant.prefix.python, account))
     except BuildError as error:

@@ -8,13 +8,14 @@ import pwd
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build import builds
+from interlock.engine.build.places import Answers
 from interlock.engine.host import memory, profiler, sandbox, servers, toolchain
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.core import core_here
@@ -45,6 +46,7 @@ class HostEngine:
     root: Path
     cache: Path
     account: Account = MYSELF
+    answers: Answers = field(default_factory=Answers)  # of places of sources, in this run
 
     @property
     def name(self) -> EngineName:
@@ -87,7 +89,7 @@ class HostEngine:
         return builds.look_up(self._builder(known, options, lambda *_: None), names)
 
     def _builder(self, known: Catalog, options: BuildOptions, on_step: OnStep) -> PrefixBuilder:
-        return PrefixBuilder(known, replace(options, cache=self.cache), on_step, self.account)
+        return PrefixBuilder(known, replace(options, cache=self.cache), on_step, self.account, self.answers)
 
     def set_up(self, owner: str, needs: Needs) -> HostWorkspace:
         folder = runs(self.cache) / owner

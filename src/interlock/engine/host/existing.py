@@ -6,17 +6,17 @@ import hashlib
 import platform
 import shutil
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 from interlock.catalog.sources import Download
 from interlock.catalog.variants import Prefix, Variant
-from interlock.engine.build.sources import SYSTEM, folders_of, mirror_folder, mirror_url
+from interlock.engine.build.places import urls_of
+from interlock.engine.build.sources import SYSTEM, folders_of, kept
 from interlock.engine.ended import run_here
 from interlock.engine.host.account import Account
 from interlock.errors import SourceUnavailableError
 
-ANSWER_S, FETCH_S = 10, 120
+FETCH_S = 120
 
 
 def place_of(prefix: Prefix, account: Account) -> Path | None:
@@ -48,35 +48,6 @@ def link(folder: Path, interpreter: Path) -> None:
     for name in ("python", "python3"):
         (folder / "bin" / name).unlink(missing_ok=True)
         (folder / "bin" / name).symlink_to(interpreter)
-
-
-def urls_of(download: Download) -> Iterator[str]:
-    """Yield where to ask for it, the user's own mirror first."""
-    folder = mirror_folder()
-    if folder is not None and (folder / download.file).is_file():
-        yield (folder / download.file).absolute().as_uri()
-    if mirror_url():
-        yield f"{mirror_url().rstrip('/')}/{download.file}"
-    yield from download.places
-
-
-def why_not_fetched(download: Download, cache: Path) -> str:
-    """Return why an archive cannot be had now; an empty text if it is here or somebody answers for it."""
-    if kept(download, cache).is_file():
-        return ""
-    said = "no place is named"
-    for url in urls_of(download):
-        try:
-            with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=ANSWER_S):  # noqa: S310
-                return ""
-        except (OSError, ValueError) as error:
-            said = f"{url}: {error}"
-    return f"it cannot be fetched: {said}"
-
-
-def kept(download: Download, cache: Path) -> Path:
-    """Return where the cache has an archive, or is to have it."""
-    return cache / "downloads" / download.sha256
 
 
 def fetch(variant: Variant, download: Download, cache: Path) -> Path:

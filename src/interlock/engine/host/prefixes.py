@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from interlock.engine.build.image import (
     require_proof,
 )
 from interlock.engine.build.one_build import EXIT_CODE, STEP
+from interlock.engine.build.places import Answers
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url
 from interlock.engine.ended import run_here
 from interlock.engine.host import existing, toolchain
@@ -78,6 +79,7 @@ class PrefixBuilder:
     options: BuildOptions
     on_step: OnStep
     account: Account = MYSELF
+    answers: Answers = field(default_factory=Answers)
 
     @cached_property
     def texts(self) -> FileTexts:
@@ -163,7 +165,8 @@ class PrefixBuilder:
 def expect(known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
     """Return what another machine can be expected to build; the content hash is of a build's files alone."""
     texts = project.read_texts(options.root)
-    return [_expected(known, known.variants[name], options.profile, texts) for name in names]
+    newest = [known.variants[name].at(known.variants[name].version) for name in names]
+    return [_expected(known, variant, options.profile, texts) for variant in newest]
 
 
 def _expected(known: Catalog, variant: Variant, profile: str, texts: FileTexts) -> Built:
@@ -319,4 +322,6 @@ def _describe(plan: PrefixPlan, *, reused: bool) -> Built:
         size_bytes=sum(path.lstat().st_size for path in plan.prefix.rglob("*")),
         reused=reused,
         optimisations=plan.variant.optimisations(plan.profile),
+        version=plan.variant.version,
+        passed_over=list(plan.passed_over),
     )
