@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from docker.errors import ImageNotFound, NotFound
 
-from interlock.engine.registry import _follow, _refused, platform_name, require_cosign, require_signed
+from interlock.engine.names import Registry
+from interlock.engine.registry import _follow, _push, _refused, platform_name, require_cosign, require_signed
 from interlock.errors import RegistryError, SignatureError, UsageError
 from tests.cosign import Cosign
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.images import Image
 
 REFERENCE = f"registry.example:5000/team/python@sha256:{'d' * 64}"
 
@@ -65,3 +73,27 @@ def test_a_platform_has_the_same_name_in_a_registry_and_in_an_engine() -> None:
     assert platform_name({"os": "linux", "architecture": "arm64", "variant": "v8"}) == "linux/arm64"
     assert platform_name({"Os": "linux", "Architecture": "arm", "Variant": "v7"}) == "linux/arm/v7"
     assert platform_name({"Os": "linux", "Architecture": "amd64", "Variant": ""}) == "linux/amd64"
+
+
+@pytest.mark.parametrize("known", [f"sha256:{'a' * 64}", None])
+def test_where_an_engine_names_no_digest_of_a_push_the_registry_is_asked(known: str | None) -> None:
+    """As Docker does with containerd's store."""
+
+    def get(_: str) -> Any:
+        raise ImageNotFound("none has this name")
+
+    def ask(_: str) -> Any:
+        if known is None:
+            raise NotFound("none")
+        return SimpleNamespace(id=known)
+
+    images = SimpleNamespace(get=get, get_registry_data=ask, remove=get)
+    api = SimpleNamespace(push=lambda *_, **__: iter([{"status": "Pushed"}]))
+    client = cast("DockerClient", SimpleNamespace(api=api, images=images))
+    image = cast("Image", SimpleNamespace(id="sha256:1", tag=lambda *_: True))
+    team = Registry("registry.example:5000", "team")
+    if known is None:
+        with pytest.raises(RegistryError, match="no digest"):
+            _push(client, image, [f"{team.name}/python:x"], team, print)
+    else:
+        assert _push(client, image, [f"{team.name}/python:x"], team, print) == known

@@ -138,8 +138,12 @@ def _push(
             with registry_errors(registry.host):
                 events = client.api.push(repository, tag, stream=True, decode=True)
                 digest = _follow(events, registry.host, on_step)
+        # Of containerd's store Docker names none.
+        digest = digest or registry_digest(client, names[-1]) or ""
         if not digest:
-            raise RegistryError(key=names[-1], found="the engine names no digest of what it pushed", todo="Push again.")
+            raise RegistryError(
+                key=names[-1], found="the registry has no digest of what was pushed", todo="Push again."
+            )
     except BaseException:
         for name, had in before.items():
             if had is not None:
