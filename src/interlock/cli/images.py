@@ -199,7 +199,7 @@ def sbom_command(
 def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
     """Return what a build needs and the page of variants, generated from variants/, by their paths below the root."""
     builds = store.latest_builds(paths.reference, "standard")
-    page = variants_page.page(known, builds)
+    page = variants_page.page(known, builds, store.measured_variants(paths.reference))
     files = generated_files(known, project.read_texts(paths.root))
     return {
         **files,
