@@ -97,7 +97,12 @@ PROMISED = [
     "debian-3.13",
     "nogil-3.9",
     "official-3.13",
+    "prebuilt-3.11",
+    "prebuilt-3.12",
     "prebuilt-3.13",
+    "prebuilt-3.13t",
+    "prebuilt-3.14",
+    "prebuilt-3.14t",
     "pyenv-3.10",
     "pyenv-3.12",
     "pyenv-3.6",
@@ -111,6 +116,17 @@ PROMISED = [
 # A variant's interpreter from elsewhere than a source: `make_variant(**changes, interpreter=None)`.
 FROM_IMAGE: dict[str, Any] = {"image": {"reference": f"python:x@sha256:{'1' * 64}"}, "interpreter": None}
 FROM_PREFIX: dict[str, Any] = {"prefix": {"places": ["/opt/python"]}, "interpreter": None}
+ARCHIVE: dict[str, Any] = {
+    "file": "python-{machine}.tar.gz",
+    "sha256": {"x86_64": "c" * 64, "aarch64": "d" * 64},
+    "sum_from": "its publisher",
+    "unsigned": "nobody signs it",
+    "places": ["https://example.org/{machine}/python-{machine}.tar.gz", "http://example.net/python-{machine}"],
+}
+FROM_ARCHIVE: dict[str, Any] = {
+    "prefix": {"places": ["/opt/{machine}/python"], "archive": ARCHIVE},
+    "interpreter": None,
+}
 FROM_PACKAGES: dict[str, Any] = {"packages": {"names": ["python3"], "python": "/usr/bin/python3"}, "interpreter": None}
 METRIC = Metric(label="ns per lock", scale=1e9)
 PROFILE_METRIC = Metric(label="futex/1M", scale=1e6)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from interlock.analysis import claims
 from interlock.catalog import project as catalogs
+from interlock.catalog.variants import SourceKind
 from interlock.cli.main import COMMANDS, app
 from interlock.cli.report import load_experiment
 from interlock.report import claims as findings
@@ -43,8 +44,10 @@ def test_the_claims_beside_a_reference_are_what_its_raw_files_say(folder: Path) 
 
 def test_every_promised_variant_in_every_mode_is_in_a_reference_experiment() -> None:
     catalog = catalogs.load(ROOT)
-    # What stands for another one is measured where there are no containers; the references have them.
-    promised = [one for name in PROMISED if not (one := catalog.variants[name]).stands_for]
+    # What stands for another one is measured where there are no containers; the references have them. None
+    # of their machines reaches the archives of others: docs/variants.md says that they were never run.
+    variants = [one for name in PROMISED if not (one := catalog.variants[name]).stands_for]
+    promised = [one for one in variants if one.kind is not SourceKind.ARCHIVE]
     labels = {label for one in promised for label in one.labels}
     settings = [store.read_experiment(folder).settings for folder in REFERENCES]
     assert labels <= {label for one in settings for label in one.variants}

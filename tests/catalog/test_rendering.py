@@ -22,6 +22,7 @@ from interlock.catalog.variants import FOLDERS, ProfileFlags, SourceKind, Varian
 from interlock.errors import UsageError
 from interlock.results import generated
 from tests.builders import (
+    FROM_ARCHIVE,
     FROM_IMAGE,
     FROM_PACKAGES,
     FROM_PREFIX,
@@ -72,6 +73,7 @@ def compiled() -> list[Variant]:
 
 # What a build context has besides what the variant names.
 ALWAYS = {"Dockerfile", "build.sh", "finish.sh", "fetch.sh"}
+OF_AN_ARCHIVE = {"Dockerfile", "unpack.sh", "fetch.sh"}
 
 
 def rendered(variant: Variant, **texts: dict[str, str]) -> dict[str, str]:
@@ -104,7 +106,8 @@ def test_every_promised_variant_has_a_dockerfile_and_its_scripts_if_it_is_built(
 def test_a_folder_holds_nothing_but_what_its_dockerfile_copies() -> None:
     for variant in known_catalog().variants.values():
         named = {f"{FOLDERS[key]}/{name}" for key, names in variant.named_files.items() for name in names}
-        assert in_folder(variant.name) == (ALWAYS | named if variant.parts else {"Dockerfile"}), variant.name
+        always = ALWAYS if variant.parts else OF_AN_ARCHIVE if variant.archives else {"Dockerfile"}
+        assert in_folder(variant.name) == always | named, variant.name
         copied = re.findall(r"^COPY (?!--from)(.*)$", dockerfile_of(variant), re.MULTILINE)
         assert named <= set(" ".join(copied).split()), variant.name
 
@@ -183,7 +186,8 @@ def test_a_generated_file_says_what_made_it() -> None:
 
 
 def stage(text: str, start: str, end: str) -> str:
-    return text[text.index(start) : text.index(end)]
+    begin = text.index(start)
+    return text[begin : text.index(end, begin + len(start))]
 
 
 def test_all_variants_that_are_built_share_the_toolchain_and_the_runtime_stage_byte_for_byte() -> None:
@@ -202,15 +206,12 @@ def test_variants_with_the_same_packages_to_build_with_share_the_stage_that_has_
     assert len(tools) == len({tuple(variant.build_packages) for variant in with_packages}) > 1
 
 
-def test_what_is_packed_and_what_debian_packages_lie_on_the_runtime_stage_of_what_is_built() -> None:
-    kinds = (SourceKind.PREFIX, SourceKind.PACKAGES)
+def test_what_others_built_lies_on_the_runtime_stage_of_what_is_built() -> None:
+    kinds = (SourceKind.PREFIX, SourceKind.ARCHIVE, SourceKind.PACKAGES)
     others = [variant for variant in known_catalog().variants.values() if variant.kind in kinds]
     assert {variant.kind for variant in others} == set(kinds)
-    built = {
-        stage(dockerfile_of(variant), "FROM ${BASE} AS runtime", "\nFROM ${BASE} AS toolchain")
-        for variant in compiled()
-    }
-    lain_on = {stage(dockerfile_of(variant), "FROM ${BASE} AS runtime", "\nFROM runtime") for variant in others}
+    built = {stage(dockerfile_of(variant), "FROM ${BASE} AS runtime", "\nFROM ") for variant in compiled()}
+    lain_on = {stage(dockerfile_of(variant), "FROM ${BASE} AS runtime", "\nFROM ") for variant in others}
     assert lain_on == built
     assert len(built) == 1
 
@@ -235,7 +236,7 @@ def test_there_are_committed_variants_of_every_kind() -> None:
     assert {variant.kind for variant in known_catalog().variants.values()} == set(SourceKind)
 
 
-@pytest.mark.parametrize("changes", [{}, FROM_IMAGE, FROM_PREFIX, FROM_PACKAGES])
+@pytest.mark.parametrize("changes", [{}, FROM_IMAGE, FROM_PREFIX, FROM_ARCHIVE, FROM_PACKAGES])
 def test_a_dockerfile_of_any_kind_says_what_it_is_in_its_labels(changes: dict[str, Any]) -> None:
     text = rendered(make_variant("cpython-3.13", **changes))["Dockerfile"]
     for label in (
@@ -257,7 +258,7 @@ def test_what_others_publish_keeps_its_own_environment_and_command_but_for_uvs()
     assert re.findall(r"^ENV (.*)", text, re.MULTILINE) == ["UV_PYTHON=3.13 UV_PYTHON_DOWNLOADS=never"]
 
 
-@pytest.mark.parametrize("changes", [{}, FROM_PREFIX, FROM_PACKAGES])
+@pytest.mark.parametrize("changes", [{}, FROM_PREFIX, FROM_ARCHIVE, FROM_PACKAGES])
 def test_what_interlock_makes_has_the_path_the_version_and_the_command_of_the_official_images(
     changes: dict[str, Any],
 ) -> None:
@@ -277,6 +278,24 @@ def test_only_what_is_built_names_its_source_its_sums_and_its_flags() -> None:
     }
     for changes in (FROM_IMAGE, FROM_PREFIX, FROM_PACKAGES):
         assert rendering.provenance(make_variant(**changes)) == {"org.opencontainers.image.licenses": "PSF-2.0"}
+
+
+def test_an_archive_is_fetched_for_the_machine_of_the_image_and_nothing_is_compiled() -> None:
+    files = rendered(make_variant(**FROM_ARCHIVE))
+    assert set(files) == OF_AN_ARCHIVE
+    script = files["unpack.sh"]
+    for machine, digit in (("x86_64", "c"), ("aarch64", "d")):
+        case = script.split(f"    {machine})\n")[1].split(";;")[0]
+        assert case.replace("\\\n", " ").split() == [
+            "fetch",
+            f'"python-{machine}.tar.gz"',
+            digit * 64,
+            f'"https://example.org/{machine}/python-{machine}.tar.gz"',
+            f'"http://example.net/python-{machine}"',
+        ]
+    installs = re.findall(r"^RUN apt-get .* (\S+)$", files["Dockerfile"], re.MULTILINE)
+    assert installs == ["\\", "curl"], "what every image has, and what fetches"
+    assert rendering.provenance(make_variant(**FROM_ARCHIVE))["interlock.sha256"] == f"{'c' * 64} {'d' * 64}"
 
 
 def test_debians_packages_are_installed_and_its_interpreter_linked() -> None:
@@ -495,7 +514,8 @@ def groups() -> dict[str, list[str]]:
 
 
 def buildable() -> list[Variant]:
-    return [one for one in known_catalog().variants.values() if one.kind in (SourceKind.SOURCE, SourceKind.PACKAGES)]
+    here = (SourceKind.PREFIX, SourceKind.IMAGE)
+    return [one for one in known_catalog().variants.values() if one.kind not in here]
 
 
 def test_every_variant_that_builds_anywhere_is_a_target_in_each_of_its_profiles() -> None:

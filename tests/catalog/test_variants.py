@@ -10,6 +10,8 @@ from pydantic import ValidationError
 from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Proof, SourceKind, VariantFile
 from tests.builders import (
+    ARCHIVE,
+    FROM_ARCHIVE,
     FROM_IMAGE,
     FROM_PACKAGES,
     FROM_PREFIX,
@@ -33,6 +35,39 @@ def test_a_variant_is_of_the_kind_of_its_one_source_and_builds_nothing_else(key:
     assert variant.kind is SourceKind(key)
     assert (variant.parts, variant.downloads) == ([], [])
     assert make_variant().kind is SourceKind.SOURCE
+
+
+def test_an_archive_is_a_kind_of_its_own_with_a_download_for_each_machine() -> None:
+    variant = make_variant(**FROM_ARCHIVE)
+    assert variant.kind is SourceKind.ARCHIVE
+    assert (variant.parts, variant.downloads, variant.fetched) == ([], [], [*variant.archives.values()])
+    assert {name: (one.file, one.sha256, one.places) for name, one in variant.archives.items()} == {
+        name: (
+            f"python-{name}.tar.gz",
+            digit * 64,
+            [f"https://example.org/{name}/python-{name}.tar.gz", f"http://example.net/python-{name}"],
+        )
+        for name, digit in (("x86_64", "c"), ("aarch64", "d"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("file", "python.tar.gz"),
+        ("file", "../{machine}"),
+        ("sha256", {}),
+        ("sha256", {"sparc": "c" * 64}),
+        ("sha256", {"x86_64": "c"}),
+        ("places", []),
+        ("places", ["file:///{machine}"]),
+        ("places", ["https://example.org/{other}"]),
+        ("places", ['https://example.org/{machine}"']),
+    ],
+)
+def test_an_archive_that_is_declared_wrongly_is_refused(key: str, value: Any) -> None:
+    with pytest.raises(ValidationError, match=f"archive.{key}"):
+        make_variant(interpreter=None, prefix={"places": ["/opt"], "archive": {**ARCHIVE, key: value}})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog import published
 from interlock.catalog.published import Published
 from interlock.engine.publishing import provenance
-from tests.builders import Entry, make_built, make_published
+from tests.builders import FROM_ARCHIVE, Entry, make_built, make_published, make_variant
 from tests.cosign import Cosign
 
 VARIANT = "cpython-3.14t"
@@ -113,6 +113,13 @@ def test_what_does_not_belong_together_is_not_joined(
 def test_a_folder_in_which_nothing_was_recorded_is_named(run: Entry, tmp_path: Path) -> None:
     code, _, err = run("publish", tmp_path / "gone", "--unsigned")
     assert (code, f"{tmp_path}/gone/published.toml" in err, "--record" in err) == (STORE, True, True)
+
+
+def test_provenance_names_the_archives_of_what_others_built() -> None:
+    variant = make_variant(**FROM_ARCHIVE)
+    made_of = json.loads(provenance(variant, make_built(variant.name), {}))["buildDefinition"]["resolvedDependencies"]
+    digests = [one["digest"]["sha256"] for one in made_of if one["uri"].startswith("https://example.org/")]
+    assert digests == ["c" * 64, "d" * 64]
 
 
 def test_provenance_names_what_was_built_from_what_and_by_whom(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:

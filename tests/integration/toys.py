@@ -78,7 +78,7 @@ TOYS = "toys"
 PROGRAMS = (
     *("cat", "chmod", "cp", "curl", "cut", "date", "dirname", "env", "find", "grep", "gzip", "head", "ln", "ls"),
     *("make", "mkdir", "mv", "nproc", "rm", "rmdir", "sed", "sh", "sha256sum", "sleep", "sort", "stat", "tail", "tar"),
-    *("touch", "tr", "wc"),
+    *("touch", "tr", "uname", "wc"),
 )
 TOY_BASE = Base(
     reference=f"interlock-test/base:{TOYS}@sha256:{hashlib.sha256(' '.join(PROGRAMS).encode()).hexdigest()}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache
 from typing import Any
 
@@ -76,14 +77,18 @@ def column(text: str, title: str, name: str = NAME) -> str:
     raise AssertionError(f"no table has {title} of {name}")
 
 
+def page(catalog: Catalog, builds: BuildRecord | None, measured: Collection[str] = NAMES) -> str:
+    return variants_page.page(catalog, builds, measured)
+
+
 @cache
 def every_page() -> dict[str, str]:
     odd = changed(differences={"no-pip": PIPES}, summary="one|two")
     failed = make_builds(make_built(State.FAILED, "a | b\nand <c>"))
     return {
-        "without a record": variants_page.page(known(), None),
-        "with a record": variants_page.page(known(), make_builds(make_built())),
-        "with pipes and lines": variants_page.page(odd, failed),
+        "without a record": page(known(), None),
+        "with a record": page(known(), make_builds(make_built())),
+        "with pipes and lines": page(odd, failed),
     }
 
 
@@ -107,6 +112,13 @@ def test_a_variant_is_on_the_page_with_what_its_file_says(name: str) -> None:
     assert column(plain(), "what it is", name) == variant.summary
 
 
+def test_a_variant_of_which_the_project_has_no_figure_says_so() -> None:
+    text = page(known(), None, {NAME})
+    never = {name for name in NAMES if variants_page.NEVER_RUN in column(text, "what it is", name)}
+    assert never == set(NAMES) - {NAME}
+    assert variants_page.NEVER_RUN not in "".join(row[1] for head, *rows in tables(plain()) for row in rows)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_variant_stands_below_the_title_of_its_family(name: str) -> None:
     title = known().families[known().variants[name].family].title
@@ -120,7 +132,7 @@ def test_every_variant_is_in_a_file_of_its_name() -> None:
 
 def test_a_family_without_variants_has_no_section() -> None:
     none = known().model_copy(update={"variants": {NAME: known().variants[NAME]}})
-    titles = re.findall("^## (.+)$", variants_page.page(none, None), re.MULTILINE)
+    titles = re.findall("^## (.+)$", page(none, None), re.MULTILINE)
     family = known().families[known().variants[NAME].family].title
     assert titles == [family, "Modes", "Differences from python:X-slim", "Sums"]
 
@@ -163,7 +175,7 @@ def test_what_one_or_two_of_a_kind_have_not_is_said_of_all_but_them(without: int
         name: one.model_copy(update={"differences": {"no-pip": "none"} if name in owners else {}})
         for name, one in known().variants.items()
     }
-    text = variants_page.page(known().model_copy(update={"variants": variants}), None)
+    text = page(known().model_copy(update={"variants": variants}), None)
     (row,) = [row for table in tables(text) for row in table if row[:2] == ["no-pip", "none"]]
     assert ([one for one in variants.values() if any(covers(words, one) for words in row[2].split(", "))]) == [
         variants[name] for name in variants if name in owners
@@ -174,7 +186,7 @@ def test_what_one_or_two_of_a_kind_have_not_is_said_of_all_but_them(without: int
 def test_a_difference_of_several_variants_with_one_reason_is_one_row() -> None:
     same = {"no-pip": "pip needs threads"}
     variants = {name: one.model_copy(update={"differences": same}) for name, one in known().variants.items()}
-    text = variants_page.page(known().model_copy(update={"variants": variants}), None)
+    text = page(known().model_copy(update={"variants": variants}), None)
     assert text.count("pip needs threads") == 1
     for variant in variants.values():
         assert_has_differences(text, variant)
@@ -185,7 +197,7 @@ def test_the_same_difference_for_two_reasons_is_two_rows() -> None:
         name: known().variants[name].model_copy(update={"differences": {"no-pip": f"reason {number}"}})
         for number, name in enumerate((NAME, "cpython-3.14"))
     }
-    text = variants_page.page(known().model_copy(update={"variants": variants}), None)
+    text = page(known().model_copy(update={"variants": variants}), None)
     assert "| no-pip | reason 0 | cpython-3.13 |\n| no-pip | reason 1 | cpython-3.14 |" in text
 
 
@@ -213,7 +225,7 @@ def test_a_file_is_on_the_page_with_where_it_is_fetched_from() -> None:
     interpreter = known().variants[NAME].interpreter
     assert interpreter
     part = interpreter.model_copy(update={"places": ["pip/a==1", "pool/main/a/a.whl", "https://example.org/a.whl"]})
-    text = variants_page.page(changed(interpreter=part), None)
+    text = page(changed(interpreter=part), None)
     (row,) = [row for table in tables(text) for row in table if row[0] == part.file and row[-1] == NAME]
     assert row[2] == "pip's index, Debian pool, example.org"
 
@@ -243,26 +255,26 @@ def test_without_a_record_no_variant_has_a_figure() -> None:
 
 
 def test_a_recorded_build_shows_its_sizes_and_seconds() -> None:
-    assert figures(variants_page.page(known(), make_builds(make_built()))) == ["56, 134", "201"]
+    assert figures(page(known(), make_builds(make_built()))) == ["56, 134", "201"]
 
 
 def test_a_variant_that_the_record_does_not_have_is_not_recorded() -> None:
-    assert figures(variants_page.page(known(), make_builds(make_built())), "cpython-3.14") == ["-", "not recorded"]
+    assert figures(page(known(), make_builds(make_built())), "cpython-3.14") == ["-", "not recorded"]
 
 
 @pytest.mark.parametrize("state", [State.UNAVAILABLE, State.FAILED])
 def test_a_variant_that_was_not_built_shows_its_state_and_no_figures(state: State) -> None:
     record = make_builds(make_built(state, "example.org: no route"))
-    assert figures(variants_page.page(known(), record)) == ["-", state.value]
+    assert figures(page(known(), record)) == ["-", state.value]
 
 
 def test_an_image_that_was_left_alone_has_no_seconds() -> None:
-    text = variants_page.page(known(), make_builds(make_built(reused=True, duration_s=0.0)))
+    text = page(known(), make_builds(make_built(reused=True, duration_s=0.0)))
     assert column(text, "build s") == "unchanged"
 
 
 def test_a_base_of_unknown_size_is_not_recorded() -> None:
-    assert column(variants_page.page(known(), make_builds(make_built(base_bytes=None))), "MB") == "not recorded, 134"
+    assert column(page(known(), make_builds(make_built(base_bytes=None))), "MB") == "not recorded, 134"
 
 
 def test_the_figures_name_their_file_command_and_machine() -> None:
@@ -282,7 +294,7 @@ def test_the_figures_name_their_file_command_and_machine() -> None:
 )
 def test_support_is_a_phase_and_a_day(phase: SupportPhase, day: str | None, words: str) -> None:
     support = known().variants[NAME].support.model_copy(update={"phase": phase, "end_of_life": day})
-    assert column(variants_page.page(changed(support=support), None), "support") == words
+    assert column(page(changed(support=support), None), "support") == words
 
 
 def test_variants_are_in_the_order_of_their_numbers() -> None:
@@ -293,5 +305,5 @@ def test_variants_are_in_the_order_of_their_numbers() -> None:
 
 def test_the_page_depends_on_nothing_but_its_arguments() -> None:
     turned = known().model_copy(update={"variants": dict(reversed(known().variants.items()))})
-    assert variants_page.page(turned, None) == plain()
-    assert variants_page.page(catalogs.load(ROOT), None) == plain()
+    assert page(turned, None) == plain()
+    assert page(catalogs.load(ROOT), None) == plain()

@@ -18,7 +18,7 @@ from interlock.catalog.workloads import Repetition
 from interlock.errors import StoreError, UsageError
 from interlock.measure import pyperf_runs
 from interlock.results import store
-from interlock.results.experiments import EXPERIMENT_FILE, BuildRecord, Estimator, ProgramOutput
+from interlock.results.experiments import EXPERIMENT_FILE, BuildRecord, Estimator, Outcome, ProgramOutput, State
 from interlock.results.files import remove_folder, write_atomically
 from interlock.results.profiles import CellProfile
 from interlock.results.runs import suite_of
@@ -368,6 +368,17 @@ def test_the_latest_builds_of_a_profile_are_those_that_were_started_last(tmp_pat
         store.write_json(tmp_path / name / store.BUILDS_FILE, record)
     assert store.latest_builds(tmp_path, "standard") == records["b"]
     assert store.latest_builds(tmp_path, "release") == records["d"]
+
+
+def test_a_variant_is_measured_once_one_of_its_cells_has_figures(tmp_path: Path) -> None:
+    cells = [
+        make_cell("ran"),
+        make_cell("absent", outcome=Outcome(state=State.UNAVAILABLE, reason="nobody has it")),
+        make_cell("fell", outcome=Outcome(state=State.FAILED, reason="it fell")),
+    ]
+    store.write_json(tmp_path / "2026-11-21-a" / EXPERIMENT_FILE, make_experiment(["ran"], cells=cells))
+    assert store.measured_variants(tmp_path) == {"ran"}
+    assert store.measured_variants(tmp_path / "missing") == set()
 
 
 def test_where_no_builds_are_recorded_there_are_none(tmp_path: Path) -> None:

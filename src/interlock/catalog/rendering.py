@@ -21,6 +21,7 @@ TEMPLATES = {
     SourceKind.SOURCE: BUILT,
     SourceKind.PACKAGES: {"Dockerfile": "Dockerfile-packages.j2"},
     SourceKind.PREFIX: {"Dockerfile": "Dockerfile-prefix.j2"},
+    SourceKind.ARCHIVE: {"Dockerfile": "Dockerfile-archive.j2", "unpack.sh": "unpack.sh.j2", "fetch.sh": "fetch.sh"},
     SourceKind.IMAGE: {"Dockerfile": "Dockerfile-image.j2"},
 }
 # Templates that give two variants with a shared build the same bytes, so that the engine builds it once.
@@ -109,6 +110,8 @@ def common_labels(variant: Variant) -> dict[str, str]:
     if variant.interpreter:
         flags = " ".join(variant.interpreter.configure)
         labels["interlock.configure"] = flags.replace("$PREFIX", "/usr/local")
+    elif variant.archives:
+        labels["interlock.sha256"] = " ".join(archive.sha256 for archive in variant.archives.values())
     return labels
 
 
@@ -154,7 +157,7 @@ def _schema(model: type[BaseModel]) -> str:
 
 BAKE_FILE = "dockerfiles/docker-bake.json"
 # A prefix is on one machine only, and an image that others publish is better pulled from them than copied.
-BUILDABLE = (SourceKind.SOURCE, SourceKind.PACKAGES)
+BUILDABLE = (SourceKind.SOURCE, SourceKind.ARCHIVE, SourceKind.PACKAGES)
 PLATFORMS = ["linux/amd64", "linux/arm64"]
 STANDARD = "standard"
 COMMON = "_common"

@@ -1,10 +1,10 @@
-"""What variants/sources.toml says: each source archive once, who vouches for it, and the channels of releases."""
+"""What is fetched, and what variants/sources.toml says: each source once, who vouches for it, and the channels."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from packaging.version import Version as Number
 from pydantic import Field, StringConstraints, model_validator
@@ -12,7 +12,19 @@ from pydantic import Field, StringConstraints, model_validator
 from interlock.catalog.overlay import OWN
 from interlock.catalog.reading import parse as parse_tables
 from interlock.catalog.reading import read_toml
-from interlock.catalog.types import Data, FileName, Name, Sha256, SourceLocation, Text, Version, first_twice
+from interlock.catalog.types import (
+    MACHINE,
+    Data,
+    FileName,
+    MachineFileName,
+    MachineUrl,
+    Name,
+    Sha256,
+    SourceLocation,
+    Text,
+    Version,
+    first_twice,
+)
 from interlock.errors import CatalogError, nearest
 
 FILE = "variants/sources.toml"
@@ -48,6 +60,30 @@ class Download(Data):
     unsigned: Text | None = Field(
         default=None, description="Why no signature is checked: who made one and what is missing, or that none is made."
     )
+
+
+class Archive(Data):
+    """An interpreter that others publish as an archive for each machine; {machine} stands for x86_64 or aarch64."""
+
+    file: MachineFileName = Field(description="Name under which the archive is stored; {machine} is filled in.")
+    sha256: dict[Literal["x86_64", "aarch64"], Sha256] = Field(
+        min_length=1, description="SHA-256 by machine; an archive with another one is refused."
+    )
+    sum_from: Text = Field(description="Who published the SHA-256.")
+    unsigned: Text = Field(description="Why no signature is checked.")
+    places: list[MachineUrl] = Field(
+        min_length=1, description="Locations of the archive, tried in this order; {machine} is filled in."
+    )
+
+    def of(self, machine: str, sha256: str) -> Download:
+        """Return what is fetched for a machine."""
+        return Download(
+            file=self.file.replace(MACHINE, machine),
+            sha256=sha256,
+            sum_from=self.sum_from,
+            unsigned=self.unsigned,
+            places=[place.replace(MACHINE, machine) for place in self.places],
+        )
 
 
 class Release(Download):

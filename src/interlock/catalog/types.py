@@ -30,8 +30,15 @@ SourceLocation = Annotated[
     ),
 ]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/+-]+$")]
+# Stands for the name of a machine's architecture, as `uname -m` says it.
+MACHINE = "{machine}"
 # A folder of this machine: absolute, below the home folder, or below what an environment variable names.
-MachinePath = Annotated[str, StringConstraints(pattern=r"^(/|~/|\$[A-Z][A-Z0-9_]*/)[A-Za-z0-9._/+-]+$")]
+MachinePath = Annotated[str, StringConstraints(pattern=r"^(/|~/|\$[A-Z][A-Z0-9_]*/)([A-Za-z0-9._/+-]|\{machine\})+$")]
+# What others publish for several machines: a file's name, and where it is.
+MachineFileName = Annotated[
+    str, StringConstraints(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\{machine\}[A-Za-z0-9._-]*$")
+]
+MachineUrl = Annotated[str, StringConstraints(pattern=r"^https?://([A-Za-z0-9._/~+%:@=-]|\{machine\})+$")]
 PinnedReference = Annotated[str, StringConstraints(pattern=r"^[a-z0-9./:_-]+@sha256:[0-9a-f]{64}$")]
 # No control characters but tab and line feed: people read it, and shells and headers get it.
 Text = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$")]

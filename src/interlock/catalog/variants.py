@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from interlock.catalog.sources import Download, Release
+from interlock.catalog.sources import Archive, Download, Release
 from interlock.catalog.types import (
     AbsolutePath,
     Data,
@@ -81,17 +81,26 @@ class ExistingImage(Data):
 
 
 class Prefix(Data):
-    """An interpreter that is installed on this machine and packed into an image."""
+    """An interpreter of this machine or of an archive."""
 
     places: list[MachinePath] = Field(
-        min_length=1, description="Folders to look in, below /, ~ or $VARIABLE; the first one that exists is packed."
+        min_length=1,
+        description="Folders of this machine to look in, below /, ~ or $VARIABLE; {machine} is filled in. The first "
+        "one that exists is packed into an image, unless there is an archive, and used in place without containers.",
     )
     python: FileName = Field(default="python", description="Name of the interpreter below bin/ there.")
-    archives: dict[Literal["x86_64", "aarch64"], Download] = Field(
-        default={},
-        description="By machine, an archive with the interpreter in a folder `python`: fetched where none of the "
-        "places exists and variants are measured without containers.",
+    archive: Archive | None = Field(
+        default=None,
+        description="An archive with the interpreter in its only folder: what an image is made of, and what is used "
+        "without containers where none of the places exists.",
     )
+
+    @property
+    def archives(self) -> dict[str, Download]:
+        """Return what is fetched, by machine."""
+        return (
+            {name: self.archive.of(name, found) for name, found in self.archive.sha256.items()} if self.archive else {}
+        )
 
 
 class Packages(Data):
@@ -107,6 +116,7 @@ class SourceKind(StrEnum):
     SOURCE = "source"
     IMAGE = "image"
     PREFIX = "prefix"
+    ARCHIVE = "archive"
     PACKAGES = "packages"
 
 
@@ -288,7 +298,7 @@ class VariantFile(Data):
         default=None, description="The variant whose build this one starts from; [finish] says what is changed."
     )
     image: ExistingImage | None = Field(default=None, description="An image that others publish.")
-    prefix: Prefix | None = Field(default=None, description="An interpreter that is installed on this machine.")
+    prefix: Prefix | None = Field(default=None, description="An interpreter of this machine or of an archive.")
     packages: Packages | None = Field(default=None, description="Debian packages of an interpreter.")
     libraries: Sequence[LibraryRecipe] = Field(
         default=[], description="Libraries to build before the interpreter, in order."
@@ -391,6 +401,8 @@ class Variant(VariantFile):
     @property
     def kind(self) -> SourceKind:
         """Return where the interpreter comes from."""
+        if self.archives:
+            return SourceKind.ARCHIVE
         for kind in (SourceKind.IMAGE, SourceKind.PREFIX, SourceKind.PACKAGES):
             if getattr(self, kind) is not None:
                 return kind
@@ -402,14 +414,19 @@ class Variant(VariantFile):
         return [*self.libraries, *([self.interpreter] if self.interpreter else [])]
 
     @property
+    def archives(self) -> dict[str, Download]:
+        """Return the archives with the interpreter, by machine; none if it is not fetched as one."""
+        return self.prefix.archives if self.prefix else {}
+
+    @property
     def downloads(self) -> list[Download]:
-        """Return everything that a build fetches, in order."""
+        """Return everything that a build fetches, in order, but for an archive with the interpreter."""
         return [*self.parts, *(self.finish.downloads if self.finish else [])]
 
     @property
     def fetched(self) -> list[Download]:
-        """Return everything that is fetched anywhere: by a build, or an archive without one."""
-        return [*self.downloads, *self.fallbacks, *(self.prefix.archives.values() if self.prefix else ())]
+        """Return everything that is fetched anywhere; of the archives each machine fetches its own."""
+        return [*self.downloads, *self.fallbacks, *self.archives.values()]
 
     @property
     def named_files(self) -> dict[str, list[str]]:

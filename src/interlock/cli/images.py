@@ -155,8 +155,8 @@ def check(variants: Variants = None, release: Release = False) -> None:
     for image in containers.look_up(known, names, build_options(paths, release)):
         if image.outcome.state is State.OK:
             console.print(Text(f"check   {image.variant}"))
-            asked = (containers.client, known.variants[image.variant].at(image.version), image.image_id)
-            results[image.variant] = examine(*asked)
+            variant = known.variants[image.variant].at(image.version)
+            results[image.variant] = examine(containers.client, variant, image.image_id)
         else:
             missing.append(image)
             console.print(Text(f"skip    {image.variant}: {image.outcome.state.value} ({image.outcome.reason})"))
@@ -199,7 +199,7 @@ def sbom_command(
 def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
     """Return what a build needs and the page of variants, generated from variants/, by their paths below the root."""
     builds = store.latest_builds(paths.reference, "standard")
-    page = variants_page.page(known, builds)
+    page = variants_page.page(known, builds, store.measured_variants(paths.reference))
     files = generated_files(known, project.read_texts(paths.root))
     return {
         **files,

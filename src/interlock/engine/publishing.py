@@ -32,7 +32,8 @@ def provenance(variant: Variant, built: Built, labels: Mapping[str, str]) -> str
     made_of = [
         ("urn:interlock:project", {"gitCommit": labels.get(f"{OCI}.revision", "")}),
         (labels.get(f"{OCI}.base.name", ""), {"sha256": labels.get(f"{OCI}.base.digest", "").removeprefix("sha256:")}),
-        *((one.places[0], {"sha256": one.sha256}) for one in variant.downloads),
+        # Of archives each platform's image is made of its own; the file's name says whose it is.
+        *((one.places[0], {"sha256": one.sha256}) for one in (*variant.downloads, *variant.archives.values())),
     ]
     predicate = {
         "buildDefinition": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
 from interlock.catalog.project import Catalog
@@ -26,6 +26,7 @@ KINDS = {
     SourceKind.SOURCE: "built from a source",
     SourceKind.IMAGE: "images from other projects",
     SourceKind.PREFIX: "packed from this machine",
+    SourceKind.ARCHIVE: "archives of other projects",
     SourceKind.PACKAGES: "Debian's packages",
 }
 COLUMNS = ("variant", "what it is", "version", "threads", "GIL", "support", "control", "image", "MB", "build s")
@@ -33,8 +34,10 @@ LEGEND = (
     "**threads** is the thread flavour. **control** is the variant that differs only in the thing under study. The "
     "support phases are those of Python's developer guide. `interlock build VARIANT` makes the image; a FROM line "
     "names it as `localhost/` and what the column **image** says. Where a **version** can be had nowhere, the next one "
-    "is built, and said. variants/sources.toml has the sources, a variant's file what changes them."
+    "is built, and said. variants/sources.toml has the sources, a variant's file what changes them. No experiment in "
+    "results/reference has a figure of what is never run by the project."
 )
+NEVER_RUN = "never run by the project"
 FIGURES = (
     "MB are 10^6 bytes, as the engine counts an image: what it adds to its base, and in total. Seconds are from the "
     "start of a variant's build to its proved image, while other builds run, without stages that all variants share. "
@@ -50,12 +53,15 @@ ABOUT_SUMS = (
 )
 
 
-def page(catalog: Catalog, builds: BuildRecord | None) -> str:
-    """Return the text of docs/variants.md; without `builds` it says that sizes and seconds are missing."""
+def page(catalog: Catalog, builds: BuildRecord | None, measured: Collection[str]) -> str:
+    """Return the text of docs/variants.md; without `builds` it says that sizes and seconds are missing.
+
+    `measured` are the variants that the project has figures of.
+    """
     parts = [
         [f"# Variants\n\n{ABOUT}\n\n{GENERATED}"],
         _head(catalog, builds),
-        *(_family(family, variants, builds) for family, variants in _grouped(catalog)),
+        *(_family(family, variants, builds, measured) for family, variants in _grouped(catalog)),
         _modes(catalog),
         _differences(catalog),
         _sums(catalog),
@@ -100,20 +106,22 @@ def _grouped(catalog: Catalog) -> Iterator[tuple[Family, list[Variant]]]:
             yield family, members
 
 
-def _family(family: Family, variants: list[Variant], builds: BuildRecord | None) -> list[str]:
+def _family(
+    family: Family, variants: list[Variant], builds: BuildRecord | None, measured: Collection[str]
+) -> list[str]:
     built = {one.variant: one for one in builds.builds} if builds else {}
     return [
         f"## {family.title}",
         f"{family.summary}.",
-        _table(COLUMNS, (_row(variant, built.get(variant.name)) for variant in variants)),
+        _table(COLUMNS, (_row(one, built.get(one.name), ran=one.name in measured) for one in variants)),
     ]
 
 
-def _row(variant: Variant, built: Built | None) -> tuple[str, ...]:
+def _row(variant: Variant, built: Built | None, *, ran: bool) -> tuple[str, ...]:
     proof = variant.proof
     return (
         f"[{variant.name}](../variants/{variant.name}.toml)",
-        variant.summary,
+        variant.summary if ran else f"{variant.summary}; **{NEVER_RUN}**",
         ", ".join(variant.versions)
         if proof.implementation == "cpython"
         else f"{proof.implementation} {variant.version}",

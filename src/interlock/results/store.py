@@ -24,7 +24,9 @@ from interlock.results.experiments import (
     BuildRecord,
     CellKey,
     Experiment,
+    Outcome,
     Profiles,
+    State,
     Values,
 )
 from interlock.results.journal import JOURNAL_FILE, JournalEntry, JournalHeader, with_entries
@@ -255,6 +257,23 @@ def readable_experiments(folders: Iterable[Path]) -> list[Experiment]:
         with suppress(StoreError):
             experiments.append(read_experiment(folder))
     return experiments
+
+
+class _Cell(BaseModel):
+    """What of a cell says whether its variant ran; the rest of an experiment takes six times as long to read."""
+
+    variant: str
+    outcome: Outcome
+
+
+class _Cells(BaseModel):
+    cells: list[_Cell]
+
+
+def measured_variants(references: Path) -> set[str]:
+    """Return the variants that an experiment below `references` (results/reference) has figures of."""
+    experiments = [read_json(folder / EXPERIMENT_FILE, _Cells) for folder in experiments_below(references)]
+    return {cell.variant for one in experiments for cell in one.cells if cell.outcome.state is State.OK}
 
 
 def latest_builds(references: Path, profile: str) -> BuildRecord | None:

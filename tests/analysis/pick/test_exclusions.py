@@ -20,7 +20,7 @@ from interlock.analysis.pick.exclusions import (
 from interlock.catalog.variants import SupportPhase
 from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
-from tests.builders import OK, make_built, make_cell, make_facts, make_release, make_variant
+from tests.builders import FROM_ARCHIVE, FROM_PREFIX, OK, make_built, make_cell, make_facts, make_release, make_variant
 from tests.picks import SIX, make_evidence
 
 FREE = {"proof": {"thread_flavour": "free-threaded", "gil": "off", "thread_library": "libc.so.6"}}
@@ -151,6 +151,15 @@ def test_variants_of_the_project_that_the_experiment_has_not_are_named_if_they_m
     added = {"new": make_variant("new"), "old": make_variant("old", version="3.8.1")}
     evidence.catalog.variants.update(added)
     assert elsewhere_unmeasured(evidence) == ["new"]
+
+
+def test_of_what_stands_for_another_one_an_archive_is_an_image_too_and_this_machines_own_is_none() -> None:
+    evidence = make_evidence({"base": {"locks/queue": SIX}})
+    stand_ins = {"fetched": FROM_ARCHIVE, "installed": FROM_PREFIX}
+    evidence.catalog.variants.update(
+        {name: make_variant(name, stands_for="base", **source) for name, source in stand_ins.items()}
+    )
+    assert elsewhere_unmeasured(evidence) == ["fetched"]
 
 
 def test_a_variant_or_mode_that_the_project_has_no_more_is_excluded() -> None:

@@ -39,7 +39,16 @@ from interlock.engine.build.image import (
 from interlock.engine.build.sources import tar_of
 from interlock.errors import BuildError, EngineError, SourceUnavailableError
 from interlock.results.experiments import Facts, Subject
-from tests.builders import FROM_IMAGE, FROM_PACKAGES, FROM_PREFIX, ROOT, make_base, make_facts, make_variant
+from tests.builders import (
+    FROM_ARCHIVE,
+    FROM_IMAGE,
+    FROM_PACKAGES,
+    FROM_PREFIX,
+    ROOT,
+    make_base,
+    make_facts,
+    make_variant,
+)
 
 if TYPE_CHECKING:
     pass
@@ -48,6 +57,7 @@ KINDS: dict[SourceKind, dict[str, Any]] = {
     SourceKind.SOURCE: {},
     SourceKind.IMAGE: FROM_IMAGE,
     SourceKind.PREFIX: FROM_PREFIX,
+    SourceKind.ARCHIVE: FROM_ARCHIVE,
     SourceKind.PACKAGES: FROM_PACKAGES,
 }
 

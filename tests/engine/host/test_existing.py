@@ -23,7 +23,7 @@ from interlock.results.experiments import Built, State
 from tests.builders import ROOT, make_variant
 from tests.integration.toys import ANSWERS, toy_tarball
 
-FILE = "python.tar.gz"
+FILE = f"python-{platform.machine()}.tar.gz"
 
 
 @pytest.fixture
@@ -49,12 +49,18 @@ def packed(folder: Path) -> str:
 
 
 def variant(sha256: str, *places: str, here: str = "/nowhere/python") -> Variant:
-    archive = {"file": FILE, "sha256": sha256, "places": [f"{place}/{FILE}" for place in places]}
+    archive = {
+        "file": "python-{machine}.tar.gz",
+        "sha256": {platform.machine(): sha256},
+        "sum_from": "this test",
+        "unsigned": "it needs none",
+        "places": [f"{place}/python-{{machine}}.tar.gz" for place in places],
+    }
     return make_variant(
         "one",
         version=ANSWERS["version"],
         interpreter=None,
-        prefix={"places": [here], "archives": {platform.machine(): archive}},
+        prefix={"places": [here], "archive": archive},
     )
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from interlock.analysis.comparison import BenchmarkKey
 from interlock.analysis.pick.evidence import Evidence
 from interlock.catalog.types import MOUNT, split_label
-from interlock.catalog.variants import Gil, SupportPhase, Variant
+from interlock.catalog.variants import Gil, SourceKind, SupportPhase, Variant
 from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
 
@@ -98,10 +98,12 @@ def _outcome(evidence: Evidence, label: str, key: BenchmarkKey) -> Outcome | Non
 def elsewhere_unmeasured(evidence: Evidence) -> list[str]:
     """Return the variants of the project that meet the constraints and that the experiment has not at all.
 
-    What stands for another one where there are no containers is none to run in production.
+    What this machine has already, and stands for another one where there are no containers, is none to run in
+    production.
     """
     there = {split_label(label)[0] for label in evidence.labels} | set(evidence.images)
-    stand_ins = {one.name for one in evidence.catalog.variants.values() if one.stands_for}
+    every = evidence.catalog.variants.values()
+    stand_ins = {one.name for one in every if one.stands_for and one.kind is SourceKind.PREFIX}
     return [name for name in evidence.catalog.variants if name not in there | stand_ins and fits(evidence, name)]
 
 

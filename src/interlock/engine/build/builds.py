@@ -280,7 +280,7 @@ class ImageBuilder:
         """Return what would be built now. The base is made here if it is missing."""
         files = rendering.context(variant, self.known, self.texts)
         parent = self._parent(variant)
-        prefix = find_prefix(variant, variant.prefix) if variant.prefix else None
+        prefix = find_prefix(variant, variant.prefix) if variant.prefix and not variant.archives else None
         packed = {"prefix": identity(prefix, packed_files(prefix)).encode()} if prefix else {}
         profile = self.options.profile
         return ImagePlan(

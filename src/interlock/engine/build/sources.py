@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import platform
 import re
 import sys
 import tarfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from interlock.catalog.sources import Download
+from interlock.catalog.types import MACHINE
 from interlock.catalog.variants import Prefix, Variant
 from interlock.engine.ended import run_here
 from interlock.errors import EngineError, RequirementsError, SourceUnavailableError
@@ -105,7 +107,7 @@ def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
     folder = mirror_folder()
     files = {}
     wanted: dict[str, Sequence[Download]] = {
-        "sources": variant.parts,
+        "sources": [*variant.parts, *variant.archives.values()],
         "finish-sources": variant.finish.downloads if variant.finish else [],
     }
     for place, downloads in wanted.items():
@@ -180,7 +182,8 @@ def _tags(file: str) -> list[str]:
 
 def folders_of(prefix: Prefix) -> list[Path]:
     """Return the prefix' places as folders of this machine, whether they exist or not."""
-    return [Path(os.path.expandvars(place)).expanduser().resolve() for place in prefix.places]
+    named = [place.replace(MACHINE, platform.machine()) for place in prefix.places]
+    return [Path(os.path.expandvars(place)).expanduser().resolve() for place in named]
 
 
 def find_prefix(variant: Variant, prefix: Prefix) -> Path:

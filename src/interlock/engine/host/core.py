@@ -27,7 +27,7 @@ def core_here(known: Catalog, cache: Path, account: Account = MYSELF) -> CoreSet
         variant = known.variants[name]
         if variant.kind is SourceKind.SOURCE:
             reasons, found = [compiler] if compiler else [], label
-        elif variant.kind is SourceKind.PREFIX:
+        elif variant.prefix is not None:
             reasons, found = list(filter(None, [why_not(variant, cache, account)])), label
         else:
             found, reasons = _stand_in(known, variant, cache, account)

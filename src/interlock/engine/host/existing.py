@@ -27,7 +27,7 @@ def place_of(prefix: Prefix, account: Account) -> Path | None:
 
 def archive_of(prefix: Prefix) -> Download | None:
     """Return what would be fetched for this machine where no place has the interpreter."""
-    return next((one for machine, one in prefix.archives.items() if machine == platform.machine()), None)
+    return prefix.archives.get(platform.machine())
 
 
 def not_here(variant: Variant, prefix: Prefix) -> SourceUnavailableError:
@@ -70,7 +70,7 @@ def fetch(variant: Variant, download: Download, cache: Path) -> Path:
             return partial.replace(target)
         said = f"{url}: sha256 is {found} ({len(data)} bytes), wanted {download.sha256}"
     todo = "Make one of its places reachable, or set INTERLOCK_SOURCE_MIRROR to a folder that has the file."
-    raise SourceUnavailableError(file=variant.file, key="prefix.archives", found=said, todo=todo)
+    raise SourceUnavailableError(file=variant.file, key="prefix.archive", found=said, todo=todo)
 
 
 def unpack(variant: Variant, archive: Path, folder: Path) -> None:
@@ -81,4 +81,4 @@ def unpack(variant: Variant, archive: Path, folder: Path) -> None:
     done = run_here(words)
     if not done.ok:
         found, todo = f"it cannot be unpacked: {done.why}", "Install tar and gzip, and free space."
-        raise SourceUnavailableError(file=variant.file, key="prefix.archives", found=found, todo=todo)
+        raise SourceUnavailableError(file=variant.file, key="prefix.archive", found=found, todo=todo)

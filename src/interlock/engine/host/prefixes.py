@@ -173,7 +173,7 @@ def _expected(known: Catalog, variant: Variant, profile: str, texts: FileTexts) 
     if profile not in variant.profiles:
         return ended(variant, profile, State.UNSUPPORTED, f"no profile '{profile}'")
     try:
-        files = {} if variant.kind is SourceKind.PREFIX else build_files(variant, known, texts)
+        files = {} if variant.prefix is not None else build_files(variant, known, texts)
     except SourceUnavailableError as error:
         return ended(variant, profile, State.UNAVAILABLE, error.found)
     content = content_hash(files, "", profile) if files else ""
