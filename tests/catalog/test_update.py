@@ -511,17 +511,13 @@ def test_an_image_whose_version_nobody_tells_stays(project: Path, digests: dict[
     assert updates.texts == {}
 
 
-ARCHIVE = """\
-places = ["/opt/python-3.13.5"]
-[archive]
-file = "cpython-3.13.5-20260101-{machine}-install_only.tar.gz"
-sum_from = "somebody"
-unsigned = "nobody does"
-places = ["https://example.org/20260101/cpython-3.13.5%2B20260101-{machine}-install_only.tar.gz"]
-[archive.sha256]
-x86_64 = "1111111111111111111111111111111111111111111111111111111111111111"
-aarch64 = "2222222222222222222222222222222222222222222222222222222222222222"
-"""
+ARCHIVE: dict[str, Any] = {
+    "file": "cpython-3.13.5-20260101-{machine}-install_only.tar.gz",
+    "sha256": {"x86_64": "1" * 64, "aarch64": "2" * 64},
+    "sum_from": "somebody",
+    "unsigned": "nobody signs it",
+    "places": ["https://example.org/20260101/cpython-3.13.5%2B20260101-{machine}-install_only.tar.gz"],
+}
 
 
 def archive_sums(version: str, date: str, *machines: str) -> str:
@@ -541,8 +537,11 @@ def archive_sums(version: str, date: str, *machines: str) -> str:
 def test_archives_move_on_together_or_not_at_all(
     world: Playing, ask: Callable[..., Upstream], tmp_path: Path, sums: str, version: str | None
 ) -> None:
-    variant = make_variant("prebuilt-3.13", version="3.13.5", interpreter=None, prefix=tomllib.loads(ARCHIVE))
-    (tmp_path / variant.file).write_text(ARCHIVE, encoding="utf-8")
+    prefix = {"places": ["/opt/python-3.13.5"], "archive": ARCHIVE}
+    variant = make_variant("prebuilt-3.13", version="3.13.5", interpreter=None, prefix=prefix)
+    lines = [f'{key} = "{ARCHIVE[key]}"' for key in ("file", "sum_from")]
+    lines += [f"places = {ARCHIVE['places']}", *(f'{name} = "{one}"' for name, one in ARCHIVE["sha256"].items())]
+    (tmp_path / variant.file).write_text("\n".join(lines), encoding="utf-8")
     garbage = sums.replace("+", ".9.9+") + sums.replace("cpython-3", "cpython-zz") + "9" * 10_000 + "\n"
     world.served["/SHA256SUMS"] = garbage.encode() + b"\xff\n" + sums.encode()
     updates = Updates(tmp_path)
@@ -551,7 +550,8 @@ def test_archives_move_on_together_or_not_at_all(
         assert updates.texts == {}
         return
     text = updates.texts[variant.file]
-    assert {*tomllib.loads(text)["archive"]["sha256"].values()} == {"4" * 64}
+    assert [one in text for one in ARCHIVE["sha256"].values()] == [False, False]
+    assert "4" * 64 in text
     assert "3.13.5" not in text
     assert "20260101" not in text
 
@@ -560,7 +560,7 @@ def test_archives_stay_where_their_list_cannot_be_had(
     world: Playing, ask: Callable[..., Upstream], tmp_path: Path
 ) -> None:
     said: list[str] = []
-    variant = make_variant(interpreter=None, prefix=tomllib.loads(ARCHIVE))
+    variant = make_variant(interpreter=None, prefix={"places": ["/opt/python"], "archive": ARCHIVE})
     (tmp_path / variant.file).write_text("", encoding="utf-8")
     updates = Updates(tmp_path)
     update.update_archives(updates, [variant], ask(said))
