@@ -204,7 +204,7 @@ def update_archives(updates: Updates, variants: Sequence[Variant], upstream: Ups
         return
     for variant in variants:
         text, taken = updates.read(variant.file), set()
-        for archive in variant.prefix.archives.values() if variant.prefix else ():
+        for archive in variant.archives.values():
             have = PREBUILT.search(unquote(archive.places[0]))
             same = [one for one in PREBUILT_SUM.finditer(sums) if have and one["build"] == have["build"]]
             same = [one for one in same if Number(one["version"]).release[:2] == Number(variant.version).release[:2]]

@@ -55,7 +55,7 @@ def update_command(
     for variant in variants:
         if variant.image is not None:
             update.update_image(updates, variant, news, digest_of)
-    update.update_archives(updates, [one for one in variants if one.prefix and one.prefix.archives], upstream)
+    update.update_archives(updates, [one for one in variants if one.archives], upstream)
     for line in updates.lines or ["nothing newer"]:
         _say(f"{'stale ' if check and updates.lines else 'update'}  {line}")
     if check and updates.lines:
