@@ -103,7 +103,7 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
     exit 1
 }
 if ! .venv/bin/nox --version > /dev/null 2>&1; then
-    say "brings nox into .venv; nox brings Python packages into .nox (0.6 GB for matrix, 1.2 GB for tests)"
+    say "brings nox into .venv; nox brings Python packages into .nox (0.4 GB for matrix, 0.8 GB for tests)"
     make_environment
 fi
 exec .venv/bin/nox "$@"
