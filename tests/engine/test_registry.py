@@ -64,7 +64,8 @@ def test_the_digest_is_what_the_engine_says_it_pushed_or_pulled() -> None:
     assert _follow([*events, {"aux": {"Tag": "x", "Digest": digest}}], "x", steps.append) == digest
     assert steps == ["pushing 1 of 4 MB", "pushing 3 of 6 MB"]
     assert _follow([{"status": f"Digest: {digest}"}, {"status": "Status: done"}], "x", steps.append) == digest
-    assert _follow([{"status": "The push refers to repository"}], "x", steps.append) == ""
+    assert _follow([{"status": f"3.13: digest: {digest} size: 743"}], "x", steps.append) == digest
+    assert _follow([{"status": f"The push refers to {digest}"}], "x", steps.append) == ""
     with pytest.raises(RegistryError, match="manifest invalid"):
         _follow([{"error": "manifest invalid"}], "x", steps.append)
 
@@ -75,21 +76,29 @@ def test_a_platform_has_the_same_name_in_a_registry_and_in_an_engine() -> None:
     assert platform_name({"Os": "linux", "Architecture": "amd64", "Variant": ""}) == "linux/amd64"
 
 
+@pytest.mark.parametrize("engine", ["Engine", "Podman Engine"])
 @pytest.mark.parametrize("known", [f"sha256:{'a' * 64}", None])
-def test_where_an_engine_names_no_digest_of_a_push_the_registry_is_asked(known: str | None) -> None:
-    """As Docker does with containerd's store."""
+def test_where_an_engine_names_no_digest_of_a_push_the_registry_is_asked(
+    known: str | None, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Docker does with containerd's store; Podman has no call for it, and skopeo asks."""
+    skopeo = tmp_path / "skopeo"
+    skopeo.write_text(f"#!/bin/sh\ntest -n '{known or ''}' && echo {known}\n")
+    skopeo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
     def get(_: str) -> Any:
         raise ImageNotFound("none has this name")
 
     def ask(_: str) -> Any:
-        if known is None:
+        if known is None or engine != "Engine":
             raise NotFound("none")
         return SimpleNamespace(id=known)
 
     images = SimpleNamespace(get=get, get_registry_data=ask, remove=get)
     api = SimpleNamespace(push=lambda *_, **__: iter([{"status": "Pushed"}]))
-    client = cast("DockerClient", SimpleNamespace(api=api, images=images))
+    version = {"Components": [{"Name": engine}]}
+    client = cast("DockerClient", SimpleNamespace(api=api, images=images, version=lambda: version))
     image = cast("Image", SimpleNamespace(id="sha256:1", tag=lambda *_: True))
     team = Registry("registry.example:5000", "team")
     if known is None:

@@ -22,16 +22,19 @@ from requests.exceptions import RequestException
 from interlock.catalog.variants import Base
 from interlock.engine.build.base import LABEL, find_base, local_tag
 from interlock.engine.build.image import ImagePlan, ask_facts, describe_image, id_of_tag, require_proof, take_tag
-from interlock.engine.client import HASH_LABEL, engine_words, put_tag
+from interlock.engine.client import HASH_LABEL, engine_words, name_of, put_tag
 from interlock.engine.ended import run_here
 from interlock.engine.names import Registry, known_digests
 from interlock.engine.protocol import OnStep
 from interlock.errors import BuildError, RegistryError, SignatureError, TagError, UsageError, last_line
-from interlock.results.experiments import BaseImage, Built
+from interlock.results.experiments import BaseImage, Built, EngineName
 
 # Steps of the engine that transfer bytes, and how they are shown.
 MOVES = {"Pushing": "pushing", "Downloading": "pulling"}
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+# After a pull, and after a push, where it is of a tag: Podman says it so alone.
+SAYS_DIGEST = re.compile(r"(\S+: )?digest: ", re.IGNORECASE)
+SKOPEO_S = 60
 NO_LOGIN = re.compile(r"no basic auth|unauthorized|denied|authentication required|credential", re.IGNORECASE)
 # Names of processors in an engine's facts, and in images.
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -173,7 +176,7 @@ def _follow(events: Iterable[Mapping[str, Any]], host: str, on_step: Callable[[s
             moved[str(event.get("id"))] = (detail.get("current", 0) / 1e6, detail["total"] / 1e6)
             done, total = map(sum, zip(*moved.values(), strict=True))
             on_step(f"{MOVES[status]} {done:.0f} of {total:.0f} MB")
-        said = str((event.get("aux") or {}).get("Digest", "")) or (status if status.startswith("Digest: ") else "")
+        said = str((event.get("aux") or {}).get("Digest", "")) or (status if SAYS_DIGEST.match(status) else "")
         digest = next(iter(DIGEST.findall(said)), digest)
     return digest
 
@@ -206,7 +209,13 @@ def registry_digest(client: DockerClient, name: str) -> str | None:
         try:
             return str(client.images.get_registry_data(name).id)
         except NotFound:
-            return None
+            return _digest_by_skopeo(name) if name_of(client) is EngineName.PODMAN else None
+
+
+def _digest_by_skopeo(name: str) -> str | None:
+    """Return the digest that skopeo finds: Podman has no call for it. None where skopeo is missing or finds none."""
+    said = run_here(["skopeo", "inspect", "--format", "{{.Digest}}", f"docker://{name}"], limit_s=SKOPEO_S)
+    return said.stdout.strip() if said.ok and DIGEST.fullmatch(said.stdout.strip()) else None
 
 
 def registry_platforms(client: DockerClient, name: str) -> list[str]:
