@@ -33,7 +33,7 @@ ENGINES = {
     "podman-5": ("trixie", PODMAN),
 }
 # What every machine has beside its engine.
-BESIDE = ("docker-registry", "skopeo", "strace")
+BESIDE = ("docker-cli", "docker-registry", "skopeo", "strace")
 READY = f"""
 printf '{INSECURE}' > /etc/containers/registries.conf.d/local.conf 2> /dev/null
 python3 -m venv .nox/matrix 2> /dev/null || exit 1
