@@ -104,7 +104,18 @@ ENGINES = {
     "podman": Engine(
         all_rights(),
         # The last two where no registry answers, as beside Docker.
-        ("podman", "catatonit", "runc", "slirp4netns", "passt", "iptables", "nftables", "mmdebstrap", "uidmap"),
+        (
+            "podman",
+            "catatonit",
+            "runc",
+            "slirp4netns",
+            "passt",
+            "aardvark-dns",
+            "iptables",
+            "nftables",
+            "mmdebstrap",
+            "uidmap",
+        ),
         # Devices have the rights of a machine's, not those that the machine below gives them.
         f"chmod 666 /dev/fuse /dev/net/tun; printf '{CONTAINERS_CONF}' > /etc/containers/containers.conf",
     ),
