@@ -12,7 +12,7 @@ from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Mode
 from interlock.cli.images import build_line, build_options
 from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.names import find_tagged
+from interlock.engine.names import find_tagged, known_digests
 from interlock.engine.registry import platform_name, registry_digest, registry_platforms
 from interlock.errors import BuildError, EngineError, RegistryError, UsageError, nearest
 from interlock.results.experiments import Built, Outcome, State
@@ -132,9 +132,21 @@ def _built(target: Target) -> tuple[Built | None, list[Caveat]]:
         caveats.append(f"{target.tag} here is older than variants/{target.name}.toml: `{build_line(named)}`")
     if current.passed_over:
         caveats.append(f"{target.tag} here is {current.fallback_words}")
+    here = _confirmed(containers, here)
     if here.digest is not None:
         caveats += _why_others_may_not_find(containers, here.digest)
     return here, [Caveat(0, text) for text in caveats]
+
+
+def _confirmed(containers: DockerEngine, here: Built) -> Built:
+    """Return the image by that of its recorded digests which a registry has: Podman 4 records some that none has."""
+    digests = known_digests(containers.client.images.get(here.image_id))
+    if len(digests) < 2:
+        return here
+    with suppress(RegistryError):
+        found = next((one for one in digests if registry_digest(containers.client, one)), here.digest)
+        return here.model_copy(update={"digest": found})
+    return here
 
 
 def _why_others_may_not_find(containers: DockerEngine, digest: str) -> list[str]:
