@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from packaging.version import Version as Number
 
 from interlock.catalog.sources import FILE, Release, Sources, parse
-from interlock.catalog.upstream import DebianSum, NoAnswerError, Upstream
+from interlock.catalog.upstream import DebianSum, UnansweredError, Upstream
 from interlock.catalog.variants import Base, Variant
 from interlock.errors import CatalogError, UpstreamError
 from interlock.untrusted import MOST_TEXT, read_text
@@ -59,7 +59,7 @@ def ask(upstream: Upstream) -> News:
     for source in (upstream.listed, upstream.indexed):
         try:
             news |= source()
-        except NoAnswerError as error:
+        except UnansweredError as error:
             silent.append(str(error))
             upstream.say(f"silent  {error}")
     if len(silent) == 2:
@@ -199,7 +199,7 @@ def update_archives(updates: Updates, variants: Sequence[Variant], upstream: Ups
     """Move archives of python-build-standalone on to the newest of the same build in its latest release."""
     try:
         sums = upstream.get(PREBUILT_SUMS, MOST_TEXT).decode(errors="replace") if variants else ""
-    except NoAnswerError as error:
+    except UnansweredError as error:
         upstream.say(f"silent  {error}")
         return
     for variant in variants:

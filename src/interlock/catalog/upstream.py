@@ -35,7 +35,7 @@ models: Any = LazyModule("sigstore.models", "update")
 failures: Any = LazyModule("sigstore.errors", "update")
 
 
-class NoAnswerError(Exception):
+class UnansweredError(Exception):
     """Nobody has what was asked for, or it is longer than it may be; the text says who and why."""
 
 
@@ -58,14 +58,14 @@ class Upstream:
     patience_s: float = 20
 
     def listed(self) -> dict[str, None]:
-        """Return the versions that upstream lists, which says nothing of their sums; NoAnswerError if it lists none."""
+        """Return the versions that upstream lists, without their sums; UnansweredError if it lists none."""
         found = LISTED.findall(self.get(LISTING, MOST_TEXT))
         if not found:
-            raise NoAnswerError(f"{LISTING} lists no release")
+            raise UnansweredError(f"{LISTING} lists no release")
         return dict.fromkeys(version.decode() for version in found)
 
     def indexed(self) -> dict[str, DebianSum]:
-        """Return the releases that Debian's signed indexes name; NoAnswerError if the mirror has no index.
+        """Return the releases that Debian's signed indexes name; UnansweredError if the mirror has no index.
 
         An index may be as old as it likes: what it does not know is no news, and nothing goes back to what it knows.
         """
@@ -74,7 +74,7 @@ class Upstream:
         for suite in SUITES:
             try:
                 text = self._index(f"{self.mirror.rstrip('/')}/dists/{suite}")
-            except NoAnswerError as error:
+            except UnansweredError as error:
                 silent.append(error)
                 continue
             for sha256, version in ARCHIVE.findall(text):
@@ -97,7 +97,7 @@ class Upstream:
     def fetch(self, places: Sequence[str]) -> tuple[bytes, str] | None:
         """Return a file and its URL, from the first place that answers; None if none does."""
         for url in self._urls(places):
-            with suppress(NoAnswerError):
+            with suppress(UnansweredError):
                 return self.get(url, MOST_FILE, tells=True), url
         return None
 
@@ -115,7 +115,7 @@ class Upstream:
         return [url for url in urls if "://" in url]
 
     def get(self, url: str, most: int, *, tells: bool = False) -> bytes:
-        """Return what a URL has, if it is at most so long; NoAnswerError if it is not, or nobody answers."""
+        """Return what a URL has, if it is at most so long; UnansweredError if it is not, or nobody answers."""
         try:
             with urllib.request.urlopen(url, timeout=self.patience_s) as answer:  # noqa: S310
                 size = int(answer.headers.get("Content-Length") or 0)
@@ -123,9 +123,9 @@ class Upstream:
                     self.say(f"fetch   {url}, {f'{size / 1e6:.1f}' if size else f'at most {most / 1e6:.0f}'} MB")
                 data = b"" if size > most else answer.read(most + 1)
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise NoAnswerError(f"{url}: {getattr(error, 'reason', error)}") from None
+            raise UnansweredError(f"{url}: {getattr(error, 'reason', error)}") from None
         if max(size, len(data)) > most or len(data) < size:
-            raise NoAnswerError(f"{url}: {len(data)} of {size or 'too many'} bytes came, {most} are read at most")
+            raise UnansweredError(f"{url}: {len(data)} of {size or 'too many'} bytes came, {most} are read at most")
         return data
 
     def signer(self, release: Release, data: bytes, url: str) -> str:

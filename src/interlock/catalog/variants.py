@@ -38,7 +38,7 @@ FOLDERS = {"patches": "patches", "prepare": "steps", "signature.key": "keys", "f
 LOCAL_NAME = "localhost/interlock/python"
 
 
-class Recipe(Data):
+class SourceRecipe(Data):
     """How a source is made ready and configured."""
 
     patches: list[FileName] = Field(default=[], description="Files in variants/patches/, applied in this order.")
@@ -51,7 +51,7 @@ class Recipe(Data):
     configure: list[ShellWord] = Field(default=[], description="Options of configure; $PREFIX is filled in.")
 
 
-class LibraryRecipe(Recipe):
+class LibraryRecipe(SourceRecipe):
     """A library that is built before the interpreter, into the same prefix."""
 
     name: Name = Field(description="Name of the library in logs and in the SBOM.")
@@ -59,7 +59,7 @@ class LibraryRecipe(Recipe):
     parallel: bool = Field(default=True, description="Whether its Makefile works with several jobs at once.")
 
 
-class Source(Recipe, Download):
+class Source(SourceRecipe, Download):
     """A source archive and how it is configured."""
 
 
@@ -293,7 +293,7 @@ class VariantFile(Data):
     licence: Licence = Field(default="PSF-2.0", description="Licence of the interpreter, as an SPDX expression.")
     support: Support = Field(description="Support of the release line by its developers.")
     proof: Proof = Field(description="Properties that the built image is asked for.")
-    interpreter: Recipe | None = Field(default=None, description="How the source is compiled: patches and flags.")
+    interpreter: SourceRecipe | None = Field(default=None, description="How the source is compiled: patches and flags.")
     build_of: Name | None = Field(
         default=None, description="The variant whose build this one starts from; [finish] says what is changed."
     )

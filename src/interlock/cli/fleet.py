@@ -10,14 +10,13 @@ from rich.text import Text
 
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.images import build_variants, fail_on_failed_builds, write_generated
-from interlock.cli.options import MatrixOptions, Results, console, open_project, takes
+from interlock.cli.options import MatrixOptions, Results, console, open_clone, takes
 from interlock.cli.report import show_hosts
 from interlock.cli.settings import resumed_place, settings_from
 from interlock.engine import finding
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
 from interlock.engine.protocol import BuildOptions, Feature
-from interlock.errors import UsageError
 from interlock.fleet.ansible import read_inventory
 from interlock.fleet.record import FLEET_FILE, FleetRecord
 from interlock.fleet.running import FleetRun, begun, builds_of, images_of
@@ -44,13 +43,7 @@ def fleet_command(
     Prepares the hosts, measures the whole matrix on each, then fetches and compares the results.
     """
     resume, results = resumed_place(resume, results, FLEET_FILE)
-    paths, known = open_project()
-    if not paths.is_clone:
-        raise UsageError(
-            file=str(Path.cwd()),
-            found="is not in a clone, and the hosts get their files from one",
-            todo="Run it in a clone of the project.",
-        )
+    paths, known = open_clone("and the hosts get their files from one")
     into = results or paths.results
     hosts = read_inventory(file, paths.root)
     asked = settings_from(known, options, results)

@@ -236,13 +236,16 @@ def given_versions(known: project.Catalog) -> dict[str, str]:
     return pairs
 
 
-def open_clone() -> tuple[project.ProjectPaths, project.Catalog]:
-    """Return the paths of the clone around the current folder, and what it declares; UsageError outside of one."""
+def open_clone(why: str = "and only a clone has generated files") -> tuple[project.ProjectPaths, project.Catalog]:
+    """Return the paths of the clone around the current folder, and what it declares.
+
+    Outside of one UsageError says why it has to be one.
+    """
     paths, known = open_project()
     if not paths.is_clone:
         raise UsageError(
             file=str(Path.cwd()),
-            found="is not in a clone, and only a clone has generated files",
+            found=f"is not in a clone, {why}",
             todo="Run it in a clone of the project.",
         )
     return paths, known

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.published import FILE, Published, load_published, tag_of, tags_of, written
-from interlock.cli.options import console, open_project
+from interlock.cli.options import console, open_clone
 from interlock.engine import publishing
 from interlock.engine.names import Registry
 from interlock.engine.publishing import Signer
@@ -70,10 +70,7 @@ def publish_command(
         raise UsageError(key="--unsigned", found="is given with --key", todo="Leave one out.")
     if not unsigned:
         require_cosign("publish", "publish without signatures: --unsigned")
-    paths, known = open_project()
-    if not paths.is_clone:
-        todo = "Run it in a clone of the project."
-        raise UsageError(file=str(Path.cwd()), found=f"is not in a clone, whose {FILE} it would write", todo=todo)
+    paths, known = open_clone(f"whose {FILE} it would write")
     published = dict(known.published)
     for name, parts in _parts(folders, known).items():
         old, new = published.get(name), _publish(known, name, parts, published, None if unsigned else Signer(key))

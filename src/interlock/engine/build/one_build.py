@@ -165,8 +165,8 @@ def _by_buildkit(
     arguments = {name: value for name, value in options.get("buildargs", {}).items() if value}
     labels = [f"{name}={value}" for name, value in options.get("labels", {}).items()]
     with tempfile.TemporaryDirectory() as folder:
-        answers = Answers(Path(folder))
-        words = [DOCKER, "build", *answers.options]
+        made = MadeFiles(Path(folder))
+        words = [DOCKER, "build", *made.options]
         # A value stays out of the list of processes: the address of a mirror may have a password.
         words += [word for name in arguments for word in ("--build-arg", name)]
         words += [word for label in labels for word in ("--label", label)]
@@ -176,7 +176,7 @@ def _by_buildkit(
             context.seek(0)
             environment = docker_environment(client.address) | arguments
             code = follow_docker(environment, [*words, "-"], context, log, _on_line(on_step))
-        image_id = answers.image_id(client) if code == 0 else None
+        image_id = made.image_id(client) if code == 0 else None
     if image_id is not None:
         return image_id
     require_answer(client)
@@ -185,7 +185,7 @@ def _by_buildkit(
 
 
 @dataclass(frozen=True)
-class Answers:
+class MadeFiles:
     """The files of a folder into which docker's command writes what BuildKit, or the classic builder, has made."""
 
     folder: Path

@@ -35,10 +35,10 @@ def urls_of(download: Download) -> Iterator[str]:
     if mirror_url():
         yield f"{mirror_url().rstrip('/')}/{download.file}"
     for place in download.places:
-        yield from (f"{mirror}/{place}" for mirror in debian_mirrors()) if place.startswith(POOL) else [place]
+        yield from (f"{mirror}/{place}" for mirror in _pool_mirrors()) if place.startswith(POOL) else [place]
 
 
-def debian_mirrors() -> list[str]:
+def _pool_mirrors() -> list[str]:
     """Return the mirrors that a build's apt will ask: the one that bases are made from, or those of this machine."""
     override = os.environ.get(DEBIAN_MIRROR)
     return [override.rstrip("/")] if override else _mirrors_of_apt()

@@ -19,7 +19,7 @@ from docker.utils.build import tar as tar_context
 from interlock.engine.build.image import keep_log
 from interlock.engine.build.one_build import (
     DOCKER,
-    Answers,
+    MadeFiles,
     build_with_steps_kept,
     buildx,
     docker_environment,
@@ -111,7 +111,7 @@ def _build(
 ) -> UserImage | None:
     """Build once and return the image, None if that fails; the output is appended to `log`."""
     started = time.monotonic()
-    answers = Answers(workshop.folder / f"{name}.built", workshop.builder != CLASSIC)
+    answers = MadeFiles(workshop.folder / f"{name}.built", workshop.builder != CLASSIC)
     answers.folder.mkdir(parents=True, exist_ok=True)
     before = _image_ids(workshop.client)
     labels = [word for name, value in labels_of(workshop.owner).items() for word in ("--label", f"{name}={value}")]
