@@ -6,7 +6,7 @@ Every file is validated and every reference resolved; an error names file and ke
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from interlock.catalog.variants import (
     Difference,
     Family,
     Library,
-    Profile,
     Source,
     Variant,
     VariantFile,
@@ -51,7 +50,6 @@ class Catalog(Data):
     """Everything that variants/ and workloads/ say, by name."""
 
     bases: dict[str, Base]
-    profiles: dict[str, Profile]
     families: dict[str, Family]
     differences: dict[str, Difference]  # of all images of a kind
     variants: dict[str, Variant]
@@ -136,7 +134,6 @@ def _check_references(catalog: Catalog) -> None:
             ("family", variant.family, catalog.families.keys()),
             ("control", variant.control, catalog.variants.keys()),
             ("stands_for", variant.stands_for, catalog.variants.keys()),
-            *((profile, profile, catalog.profiles.keys()) for profile in variant.profiles),
         ):
             if name is not None and name not in known:
                 raise CatalogError(
@@ -147,7 +144,7 @@ def _check_references(catalog: Catalog) -> None:
 def _check_tags(catalog: Catalog) -> None:
     owners: dict[str, str] = {}
     for variant in catalog.variants.values():
-        tag = variant.image_tag("standard")
+        tag = variant.image_tag
         if tag in owners:
             raise CatalogError(
                 file=variant.file,
@@ -194,7 +191,6 @@ def load(root: Path) -> Catalog:
     variants = complete(root, files, known, differences.values())
     catalog = Catalog(
         bases=load_table(root, "variants/bases.toml", Base),
-        profiles=load_table(root, "variants/profiles.toml", Profile),
         families=load_table(root, "variants/families.toml", Family),
         differences=differences,
         sources=known,
@@ -279,14 +275,6 @@ def select_workloads(workloads: Mapping[str, Workload], wanted: list[str] | None
     return select_names(workloads, wanted, "workload")
 
 
-def by_profile(known: Catalog, names: Sequence[str], wanted: str | None) -> list[tuple[str, list[str]]]:
-    """Return each profile with the variants that are to have it; without a wish each has its own for production."""
-    profiles = {name: known.variants[name].profile_for(wanted) for name in names}
-    return [
-        (profile, [name for name in names if profiles[name] == profile]) for profile in dict.fromkeys(profiles.values())
-    ]
-
-
 def word_for(chosen: list[str], every: list[str], core: list[str]) -> str:
     """Return the word that stands for these names; empty if none does."""
     return EVERYTHING if chosen == every else CORE if chosen == core else ""
@@ -316,7 +304,7 @@ def _with_differences(variant: Variant, differences: Iterable[Difference]) -> Va
 
 
 # What a variant takes of the one whose build it starts from.
-SHARED = ("source", "interpreter", "libraries", "build_packages", "release")
+SHARED = ("source", "interpreter", "libraries", "build_packages", "optimise")
 
 
 def _with_sources(root: Path, name: str, files: Mapping[str, VariantFile], known: Sources) -> Variant:

@@ -174,7 +174,7 @@ def _found_or_plan(
         return find(plan) or plan
     except BuildError as error:
         builder.on_step(variant.name, State.FAILED.value)
-        return ended(variant, builder.options.profile, State.FAILED, str(error))
+        return ended(variant, State.FAILED, str(error))
 
 
 def _find_or_fetch(builder: Builder[Planned], plan: Planned) -> Built | None:
@@ -192,25 +192,19 @@ def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
         try:
             return builder.find(plan)
         except BuildError as error:
-            return ended(plan.variant, plan.profile, State.UNAVAILABLE, error.found)
+            return ended(plan.variant, State.UNAVAILABLE, error.found)
 
     found = decide(builder, names, find)
-    profile = builder.options.profile
-    return [
-        one if isinstance(one, Built) else ended(one.variant, profile, State.UNAVAILABLE, NOT_BUILT) for one in found
-    ]
+    return [one if isinstance(one, Built) else ended(one.variant, State.UNAVAILABLE, NOT_BUILT) for one in found]
 
 
 def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
     """Return what would be built now, or why the variant ends before anything is."""
-    profile = builder.options.profile
-    if profile not in variant.profiles:
-        return ended(variant, profile, State.UNSUPPORTED, f"no profile '{profile}'")
     try:
         return builder.plan(variant)
     except SourceUnavailableError as error:
         builder.on_step(variant.name, State.UNAVAILABLE.value)
-        return ended(variant, profile, State.UNAVAILABLE, error.found)
+        return ended(variant, State.UNAVAILABLE, error.found)
 
 
 def plans_or_end(builder: Builder[Planned], variant: Variant) -> list[Planned] | Built:
@@ -224,9 +218,9 @@ def plans_or_end(builder: Builder[Planned], variant: Variant) -> list[Planned] |
     return plans
 
 
-def ended(variant: Variant, profile: str, state: State, reason: str) -> Built:
+def ended(variant: Variant, state: State, reason: str) -> Built:
     """Return what is recorded of a variant that was not built."""
-    return Built(variant=variant.name, profile=profile, outcome=Outcome(state=state, reason=reason))
+    return Built(variant=variant.name, outcome=Outcome(state=state, reason=reason))
 
 
 def make_jobs() -> int:
@@ -254,9 +248,9 @@ def build_one(builder: Builder[Planned], plan: Planned) -> Built:
     try:
         result = builder.make(plan)
     except SourceUnavailableError as error:
-        result = ended(plan.variant, plan.profile, State.UNAVAILABLE, error.found)
+        result = ended(plan.variant, State.UNAVAILABLE, error.found)
     except BuildError as error:
-        result = ended(plan.variant, plan.profile, State.FAILED, str(error))
+        result = ended(plan.variant, State.FAILED, str(error))
     builder.on_step(name, result.outcome.state.value)
     return result.model_copy(update={"duration_s": time.monotonic() - started})
 
@@ -282,12 +276,10 @@ class ImageBuilder:
         parent = self._parent(variant)
         prefix = find_prefix(variant, variant.prefix) if variant.prefix and not variant.archives else None
         packed = {"prefix": identity(prefix, packed_files(prefix)).encode()} if prefix else {}
-        profile = self.options.profile
         return ImagePlan(
             variant=variant,
-            profile=profile,
             files=files,
-            content_hash=content_hash(files | packed, parent.chain_id, profile),
+            content_hash=content_hash(files | packed, parent.chain_id),
             prefix=prefix,
             base=parent,
             is_shared=any(one.shared_build == variant.build_name for one in self.known.variants.values()),
@@ -343,7 +335,7 @@ class ImageBuilder:
             raise
         if plan.variant.kind is SourceKind.SOURCE:
             kept = build_symbols(self.client, plan, self.options, make_jobs(), self.on_step)
-            take_tag(self.client, kept, symbols_tag(plan.variant.name, plan.profile))
+            take_tag(self.client, kept, symbols_tag(plan.variant.name))
         return describe_image(plan, take_tag(self.client, image_id, plan.tag), 0.0, reused=False)
 
     def workers(self, plans: Sequence[ImagePlan]) -> int:
@@ -378,10 +370,9 @@ def shared_stages(plans: Sequence[ImagePlan]) -> list[tuple[str, ImagePlan]]:
     return [(stage, some[0]) for (_, stage, _), some in found.items() if stage in BASE_STAGES or len(some) > 1]
 
 
-def build_command(names: Sequence[str], everything: bool, profile: str, force: bool) -> str:
+def build_command(names: Sequence[str], everything: bool, force: bool) -> str:
     """Return the command that repeats a build."""
     words = ["interlock", "build", *(["--all"] if everything else names)]
-    words += ["--release"] if profile == "release" else []
     return shlex.join([*words, *(["--force"] if force else [])])
 
 
@@ -390,7 +381,6 @@ class BuildRun:
     """One run of `interlock build`: its command, and its start by the calendar and by the monotonic clock."""
 
     command: str
-    profile: str
     started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
     clock_s: float = field(default_factory=time.monotonic)
 
@@ -403,7 +393,6 @@ def write_record(engine: Engine, folder: Path, built: list[Built], run: BuildRun
         command=run.command,
         started=run.started.isoformat(timespec="seconds"),
         duration_s=round(time.monotonic() - run.clock_s, 1),
-        profile=run.profile,
         side_by_side=worker_count(len(built)),
         host={**machine.facts(), "engine": engine.facts()},
         builds=built,
@@ -434,7 +423,7 @@ def verify(builder: ImageBuilder, name: str) -> Built:
     on_step(name, AGAIN)
     plan = replace(builder, options=again).plan(variant.at(built.version))
     _compare(client, plan, built.image_id, build_image(client, plan, again, make_jobs(), on_step), INTERPRETER)
-    kept = id_of_tag(client, symbols_tag(name, plan.profile))
+    kept = id_of_tag(client, symbols_tag(name))
     if kept is None:
         on_step(name, "the symbols of the first build are not here: not compared")
     else:

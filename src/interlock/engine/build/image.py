@@ -50,7 +50,6 @@ class BuildPlan:
     """What to build: every file that the build reads except the sources, and the hash that identifies the result."""
 
     variant: Variant
-    profile: str
     files: Mapping[str, bytes]
     content_hash: str
     passed_over: Sequence[PassedOver] = ()  # newer versions of the variant
@@ -66,7 +65,7 @@ class ImagePlan(BuildPlan):
 
     @property
     def tag(self) -> str:
-        return self.variant.image_tag(self.profile)
+        return self.variant.image_tag
 
 
 def build_image(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
@@ -86,7 +85,6 @@ def _build_stage(
 ) -> str:
     arguments = {
         BASE_ARGUMENT[plan.variant.kind]: plan.base.reference,
-        "PROFILE": plan.profile,
         "JOBS": str(jobs),
         MIRROR: mirror_url(),
         "REBUILD": options.rebuild,
@@ -106,7 +104,7 @@ def _build_stage(
         lambda step: on_step(name, step),
         **{**stage, **given},
     )
-    path = keep_log(options.cache, "-".join([name, plan.profile, *([stage["target"]] if stage else [])]), log)
+    path = keep_log(options.cache, "-".join([name, *([stage["target"]] if stage else [])]), log)
     if image_id is None:
         raise build_failure("".join(log), plan.variant, str(path))
     return image_id
@@ -140,11 +138,10 @@ def ask_facts(client: DockerClient, image_id: str) -> Facts:
         raise no_answer(str(error), image_id) from None
 
 
-def content_hash(files: Mapping[str, bytes], parent: str, profile: str) -> str:
-    """Return the SHA-256 over the context's files, what identifies the parent (a base's chain id) and the profile."""
+def content_hash(files: Mapping[str, bytes], parent: str) -> str:
+    """Return the SHA-256 over the context's files and what identifies the parent (a base's chain id)."""
     parts = {
         "base": parent,
-        "profile": profile,
         "files": {path: hashlib.sha256(data).hexdigest() for path, data in sorted(files.items())},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -253,7 +250,6 @@ def describe_image(
     """Return the record of the image that has a plan's tag."""
     return Built(
         variant=plan.variant.name,
-        profile=plan.profile,
         outcome=Outcome(state=State.OK),
         tag=plan.tag,
         image_id=image.id,
@@ -264,7 +260,7 @@ def describe_image(
         duration_s=duration_s,
         reused=reused,
         pulled_from=pulled_from,
-        optimisations=plan.variant.optimisations(plan.profile),
+        optimisations=plan.variant.optimisations,
         version=plan.variant.version,
         passed_over=list(plan.passed_over),
     )
