@@ -66,7 +66,7 @@ def project(root: Path, tmp_path: Path, client: Any) -> Iterator[Path]:
     project = copy_project(root, tmp_path / "project", [], [])
     yield project
     for variant in catalogs.load(project).variants.values():
-        for image in client.images.list(filters={"reference": variant.image_tag("standard")}):
+        for image in client.images.list(filters={"reference": variant.image_tag}):
             client.images.remove(image.id, force=True)
 
 

@@ -10,7 +10,6 @@ from interlock.swap.image_names import NewImage
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 DIGEST = f"sha256:{'a' * 64}"
-PROFILES = ("standard", "release")
 
 FREE = NewImage(
     reference=f"localhost/interlock/python:3.14t-trixie-release@{DIGEST}",
@@ -19,7 +18,6 @@ FREE = NewImage(
     implementation="python",
     suite="trixie",
     unoptimised=False,
-    profiles=PROFILES,
     differences={},
     free_threaded=True,
 )
@@ -30,7 +28,6 @@ PLAIN = NewImage(
     implementation="python",
     suite="trixie",
     unoptimised=False,
-    profiles=PROFILES,
     differences={},
 )
 PYPY = NewImage(
@@ -40,7 +37,6 @@ PYPY = NewImage(
     implementation="pypy",
     suite="trixie",
     unoptimised=False,
-    profiles=("standard",),
     differences={"pip": "PyPy has no pip until `python -m ensurepip` is run"},
 )
 
