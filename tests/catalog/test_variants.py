@@ -87,7 +87,8 @@ def test_an_interpreter_that_comes_from_no_place_or_from_two_is_refused(changes:
 
 @pytest.mark.parametrize("kind", [*KINDS, "build_of"])
 @pytest.mark.parametrize(
-    ("key", "value"), [("libraries", [LIBRARY]), ("build_packages", ["clang"]), ("release", {"configure": []})]
+    ("key", "value"),
+    [("libraries", [LIBRARY]), ("build_packages", ["clang"]), ("optimise", {"configure": ["--with-lto"]})],
 )
 def test_what_only_a_build_has_is_refused_where_nothing_is_built(kind: str, key: str, value: Any) -> None:
     changes = {**SHARED, "finish": FINISH} if kind == "build_of" else KINDS[kind]

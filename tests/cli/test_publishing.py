@@ -92,7 +92,7 @@ def test_without_cosign_nothing_is_published_as_signed(
     ("changes", "key"),
     [
         ({**OTHER, "version": "3.14.1"}, "version"),
-        ({**OTHER, "tag": "3.14t-trixie"}, "tag"),
+        ({**OTHER, "tag": "3.14-trixie"}, "tag"),
         ({**OTHER, "registry": "registry.example:5000/others"}, "registry"),
         ({"digest": f"sha256:{'e' * 64}"}, "platforms"),
     ],

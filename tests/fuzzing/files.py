@@ -131,7 +131,7 @@ def _tomls(*patterns: str) -> Callable[[], Sequence[str]]:
     return texts
 
 
-TABLES = ("bases", "profiles", "families", "differences")
+TABLES = ("bases", "families", "differences")
 SHARED = (*(f"{name}.toml" for name in TABLES), "sources.toml")
 
 

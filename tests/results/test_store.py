@@ -155,12 +155,12 @@ def test_a_spoilt_experiment_is_named_with_its_key(tmp_path: Path, text: str, ke
 
 
 def test_a_record_of_an_older_format_is_told_what_it_says_and_what_is_read(tmp_path: Path) -> None:
-    text = make_experiment().model_dump_json().replace('"schema_version":2', '"schema_version":1')
+    text = make_experiment().model_dump_json().replace('"schema_version":3', '"schema_version":2')
     (tmp_path / "experiment.json").write_text(text, encoding="utf-8")
     with pytest.raises(StoreError) as caught:
         store.read_experiment(tmp_path)
     assert caught.value.key == "schema_version"
-    assert re.findall(r"\d+", caught.value.found) == ["2", "1"]
+    assert re.findall(r"\d+", caught.value.found) == ["3", "2"]
 
 
 def measured_runs(factor: float = 1.0, *, gil: bool | None = None) -> dict[str, list[Any]]:

@@ -67,7 +67,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("started", "text", "date and time, ISO 8601 with the zone"),
         Column("duration_s", "number", "seconds"),
         Column("tool_version", "text", "Interlock's version"),
-        Column("optimised_by", "text", "what optimised the baseline besides -O: profiles (PGO), at link time (LTO)"),
+        Column("optimised_by", "text", "what optimised the baseline besides -O: PGO, LTO"),
         Column("baseline", "text", "the variant that ratios compare with"),
         Column("quick", "yes or no", "whether it was a quick run"),
         Column("seed", "integer", "seed of the order within rounds"),

@@ -338,7 +338,7 @@ def _notes(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> I
     if evidence.criteria.needs and not chosen and not evidence.audits:
         yield "your dependencies were not tested: only an image to switch to is tested"
     for one in _elsewhere(ranked, others):
-        of = f"{one.machine}, {one.measured_otherwise}" if one.measured_otherwise else one.machine
+        of = f"{one.machine}, built otherwise" if one.measured_otherwise else one.machine
         yield f"the same switch in {one.experiment} ({of}): {throughput_text(one.speed)}"
     yield from _notes_on_cpus(evidence)
     others_now = {row.label: other_release(evidence, row.label) for row in ranked.rows}
