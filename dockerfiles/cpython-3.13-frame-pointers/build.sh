@@ -53,7 +53,7 @@ SOURCE_DATE_EPOCH=$(stat -c %Y configure)
 export SOURCE_DATE_EPOCH PREFIX JOBS BUILD_DIR
 # What embeds the interpreter for tests is linked as the interpreter is, for as long, and never installed.
 sed -i 's/\([[:space:]]\)\(Programs\|Modules\)\/_testembed\([[:space:]]\|$\)/\1\3/' Makefile.pre.in
-env CFLAGS_NODIST="-fno-omit-frame-pointer -mno-omit-leaf-frame-pointer" ./configure --prefix="$PREFIX" "OPT=-DNDEBUG -fwrapv -O3 -Wall" \
+env  ./configure --prefix="$PREFIX" "OPT=-DNDEBUG -fwrapv -O3 -Wall" \
     "--enable-optimizations" \
     "--with-lto" \
     "--without-static-libpython" \

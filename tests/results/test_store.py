@@ -280,7 +280,7 @@ def test_cells_are_read_by_label_and_workload(tmp_path: Path) -> None:
     assert profiles["a+twin", "locks"]["uncontended"].futex_per_unit == 0.25
 
 
-def test_durations_are_read_back_by_profile(tmp_path: Path) -> None:
+def test_durations_are_read_back(tmp_path: Path) -> None:
     store.write_durations(tmp_path, {"b": 2.5, "a": 1})
     assert store.read_durations(tmp_path) == {"a": 1.0, "b": 2.5}
 
@@ -296,7 +296,7 @@ def test_where_durations_cannot_be_kept_nothing_fails_for_them(tmp_path: Path) -
     [b"", b"{", b"[1]", b'{"a": "soon"}', b'{"a": null}', b"\xff\xfe", b'{"a": 1%s}' % (b"0" * 400), b"[" * 20_000],
 )
 def test_a_spoilt_file_of_durations_is_an_empty_one(tmp_path: Path, spoilt: bytes) -> None:
-    (tmp_path / "durations-standard.json").write_bytes(spoilt)
+    (tmp_path / "durations.json").write_bytes(spoilt)
     assert store.read_durations(tmp_path) == {}
 
 

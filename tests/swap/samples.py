@@ -12,7 +12,7 @@ CORPUS = Path(__file__).parents[1] / "corpus"
 DIGEST = f"sha256:{'a' * 64}"
 
 FREE = NewImage(
-    reference=f"localhost/interlock/python:3.14t-trixie-release@{DIGEST}",
+    reference=f"localhost/interlock/python:3.14t-trixie@{DIGEST}",
     variant="cpython-3.14t",
     python="3.14t",
     implementation="python",
@@ -22,7 +22,7 @@ FREE = NewImage(
     free_threaded=True,
 )
 PLAIN = NewImage(
-    reference=f"registry.example.com:5000/interlock/python:3.13-trixie-release@{DIGEST}",
+    reference=f"registry.example.com:5000/interlock/python:3.13-trixie@{DIGEST}",
     variant="cpython-3.13",
     python="3.13",
     implementation="python",

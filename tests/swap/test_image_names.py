@@ -90,7 +90,7 @@ def test_other_images_are_no_python(text: str) -> None:
         ("python@sha256:12", None, Flavour.UNKNOWN, None),
         ("python:3.12-windowsservercore-ltsc2022", "3.12", Flavour.WINDOWS, None),
         ("localhost/interlock/python:3.14t-trixie", "3.14t", Flavour.SLIM, "trixie"),
-        ("localhost:5000/interlock/python:nogil-3.9-trixie-release", "3.9", Flavour.SLIM, "trixie"),
+        ("localhost:5000/interlock/python:nogil-3.9-trixie", "3.9", Flavour.SLIM, "trixie"),
         ("localhost/interlock/python:3.13-frozen-static-trixie", "3.13", Flavour.SLIM, "trixie"),
     ],
 )
