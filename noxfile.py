@@ -123,7 +123,7 @@ def benchmarks(session: nox.Session) -> None:
 
 @nox.session
 def publish(session: nox.Session) -> None:
-    """Build, check, push and publish variants (docs/images.md): `nox -s publish -- HOST/NAMESPACE FOLDER VARIANT ...`.
+    """Train, build, check, push and publish variants: `nox -s publish -- HOST/NAMESPACE FOLDER VARIANT ...`.
 
     --push-only leaves out the last step, and --join FOLDER ... is that step alone. Other options are that step's:
     --key=FILE, --unsigned.
@@ -137,6 +137,7 @@ def publish(session: nox.Session) -> None:
             session.error("name a registry (HOST/NAMESPACE), a folder to record in, and variants")
         registry, folder, *variants = words
         words = [folder]
+        session.run("interlock", "train", *variants)
         session.run("interlock", "build", *variants, "--cache-from", registry)
         session.run("interlock", "check", *variants)
         session.run("interlock", "push", *variants, "--registry", registry, "--record", folder)

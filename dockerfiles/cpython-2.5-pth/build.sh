@@ -17,7 +17,7 @@ unpack() {
     tar --no-same-owner --strip-components=1 -xf "$BUILD_DIR/$1"
 }
 
-mkdir -p "$BUILD_DIR" "$PREFIX"
+mkdir -p "$BUILD_DIR" "$PREFIX" ${SYMBOLS:+"$SYMBOLS"}
 cd "$BUILD_DIR"
 
 fetch "pth-2.0.7.tar.gz" 72353660c5a2caafd601b20e12e75d865fd88f6cf1a088b306a3963f0bc77232 \

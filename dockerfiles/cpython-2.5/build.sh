@@ -17,7 +17,7 @@ unpack() {
     tar --no-same-owner --strip-components=1 -xf "$BUILD_DIR/$1"
 }
 
-mkdir -p "$BUILD_DIR" "$PREFIX"
+mkdir -p "$BUILD_DIR" "$PREFIX" ${SYMBOLS:+"$SYMBOLS"}
 cd "$BUILD_DIR"
 
 fetch "Python-2.5.1.tgz" 1f5caee846049ca30d996f9403eefdb996295c4af664867e35dcc5eb36e4e7e8 \

@@ -17,7 +17,7 @@ unpack() {
     tar --no-same-owner --strip-components=1 -xf "$BUILD_DIR/$1"
 }
 
-mkdir -p "$BUILD_DIR" "$PREFIX"
+mkdir -p "$BUILD_DIR" "$PREFIX" ${SYMBOLS:+"$SYMBOLS"}
 cd "$BUILD_DIR"
 
 # Never an older one without a word: Interlock names it, or whoever runs `docker build` (--build-arg SOURCE=...).

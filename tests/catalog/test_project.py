@@ -189,7 +189,7 @@ def test_scripts_and_keys_that_are_there_are_accepted_and_read(project: Path) ->
 def test_the_texts_of_generated_files_are_the_templates_and_what_they_share() -> None:
     texts = catalogs.read_texts(ROOT)
     templates = {path.name for path in (ROOT / "dockerfiles").glob("*.j2")}
-    assert texts.templates.keys() == {*templates, "fetch.sh"}
+    assert texts.templates.keys() == {*templates, "fetch.sh", "optimise.sh"}
     for folder, read in (("patches", texts.patches), ("steps", texts.steps), ("keys", texts.keys)):
         assert read.keys() == {path.name for path in (ROOT / "variants" / folder).iterdir()}
 

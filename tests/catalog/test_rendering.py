@@ -45,8 +45,10 @@ def known_texts() -> FileTexts:
     return catalogs.read_texts(ROOT)
 
 
-def all_files() -> dict[str, str]:
-    return rendering.generated_files(catalogs.load(ROOT), catalogs.read_texts(ROOT))
+def all_files(catalog: Catalog | None = None) -> dict[str, str]:
+    """Return the generated files but the copies of profiles, which tests/catalog/test_trained.py looks at."""
+    made = rendering.generated_files(catalog or catalogs.load(ROOT), catalogs.read_texts(ROOT))
+    return {path: text for path, text in made.items() if isinstance(text, str)}
 
 
 @cache
@@ -78,7 +80,7 @@ OF_AN_ARCHIVE = {"Dockerfile", "unpack.sh", "fetch.sh"}
 def rendered(variant: Variant, **texts: dict[str, str]) -> dict[str, str]:
     return rendering.render(
         variant,
-        known_catalog().bases["trixie"],
+        known_catalog(),
         FileTexts(templates=known_texts().templates, **texts),
     )
 
@@ -104,7 +106,8 @@ def test_every_promised_variant_has_a_dockerfile_and_its_scripts_if_it_is_built(
 def test_a_folder_holds_nothing_but_what_its_dockerfile_copies() -> None:
     for variant in known_catalog().variants.values():
         named = {f"{FOLDERS[key]}/{name}" for key, names in variant.named_files.items() for name in names}
-        always = ALWAYS if variant.parts else OF_AN_ARCHIVE if variant.archives else {"Dockerfile"}
+        always = ALWAYS | ({"optimise.sh"} if variant.is_trained else set())
+        always = always if variant.parts else OF_AN_ARCHIVE if variant.archives else {"Dockerfile"}
         assert in_folder(variant.name) == always | named, variant.name
         copied = re.findall(r"^COPY (?!--from)(.*)$", dockerfile_of(variant), re.MULTILINE)
         assert named <= set(" ".join(copied).split()), variant.name
@@ -136,7 +139,7 @@ def test_a_mode_changes_no_file_that_an_image_is_built_from() -> None:
     modeless = {name: one.model_copy(update={"modes": []}) for name, one in known_catalog().variants.items()}
     assert modeless != known_catalog().variants
     changed = known_catalog().model_copy(update={"variants": modeless})
-    assert rendering.generated_files(changed, known_texts()) == files()
+    assert all_files(changed) == files()
 
 
 def test_no_template_branches_on_a_version() -> None:
@@ -442,12 +445,20 @@ def test_configure_is_told_how_the_build_is_optimised_before_the_variants_own_wo
     assert 'interlock.configure="--with-lto --with-x"' in files["Dockerfile"]
 
 
-def test_make_is_told_what_to_learn_from_and_its_other_words() -> None:
-    variant = make_variant(optimise={"training": "-m test --pgo", "make": ["BOLT=1", "-L$PREFIX"]})
-    line = '\nmake -j "$JOBS"{}\n'
-    words = ' "PROFILE_TASK=-m test --pgo" "BOLT=1" "-L$PREFIX"'
-    assert line.format(words) in rendered(variant)["build.sh"]
-    assert line.format("") in rendered(make_variant())["build.sh"]
+def test_make_is_told_what_to_count_and_what_compiles_by_it() -> None:
+    variant = make_variant(
+        optimise={
+            "configure": ["--enable-optimizations"],
+            "training": "-m test --pgo",
+            "make": ["BOLT=1", "-L$PREFIX"],
+            "training_targets": ["build_first", "count"],
+            "target": "build_by_it",
+        }
+    )
+    script = rendered(variant)["build.sh"]
+    assert '    train gcc "build_first count" "PROFILE_TASK=-m test --pgo" "BOLT=1" "-L$PREFIX"\n' in script
+    assert 'compile_by "$profile" build_by_it\n' in script
+    assert '\nmake -j "$JOBS"\n' in rendered(make_variant())["build.sh"]
 
 
 def test_the_modules_that_are_linked_into_the_interpreter_are_named_where_there_are_any() -> None:

@@ -10,8 +10,9 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from pydantic import BaseModel
 
 from interlock.catalog.project import Catalog, FileTexts
+from interlock.catalog.trained import TrainedProfile, recipe_of
 from interlock.catalog.types import GENERATED
-from interlock.catalog.variants import FOLDERS, Base, Source, SourceKind, Variant, VariantFile
+from interlock.catalog.variants import FOLDERS, Source, SourceKind, Variant, VariantFile
 from interlock.catalog.workloads import WorkloadFile
 
 BUILT = {"Dockerfile": "Dockerfile.j2", "build.sh": "build.sh.j2", "finish.sh": "finish.sh.j2", "fetch.sh": "fetch.sh"}
@@ -22,20 +23,21 @@ TEMPLATES = {
     SourceKind.ARCHIVE: {"Dockerfile": "Dockerfile-archive.j2", "unpack.sh": "unpack.sh.j2", "fetch.sh": "fetch.sh"},
     SourceKind.IMAGE: {"Dockerfile": "Dockerfile-image.j2"},
 }
+OPTIMISE = "optimise.sh"
 # Templates that give two variants with a shared build the same bytes, so that the engine builds it once.
 SHARED = {"build.sh.j2"}
 
 
-def generated_files(catalog: Catalog, texts: FileTexts) -> dict[str, str]:
+def generated_files(catalog: Catalog, texts: FileTexts) -> dict[str, str | bytes]:
     """Return every generated file of the project, by path below its root."""
-    files = {
+    files: dict[str, str | bytes] = {
         "variants/variant.schema.json": _schema(VariantFile),
         "workloads/workload.schema.json": _schema(WorkloadFile),
         **helper_files(texts),
     }
     for variant in catalog.variants.values():
-        rendered = render(variant, catalog.bases[variant.base], texts)
-        files |= {f"dockerfiles/{variant.name}/{path}": text for path, text in rendered.items()}
+        for parts in (render(variant, catalog, texts), stored_profiles(variant, catalog, texts)):
+            files |= {f"dockerfiles/{variant.name}/{path}": content for path, content in parts.items()}
     return files
 
 
@@ -44,15 +46,32 @@ def helper_files(texts: FileTexts) -> dict[str, str]:
     return {"dockerfiles/instruments/fetch.sh": texts.templates["fetch.sh"]}
 
 
-def render(variant: Variant, base: Base, texts: FileTexts) -> dict[str, str]:
-    """Return the files of dockerfiles/<variant>/, by path below it."""
+def profiles_of(variant: Variant, catalog: Catalog, texts: FileTexts) -> list[TrainedProfile]:
+    """Return the stored profiles that fit a variant at its version, of one compiler and machine each."""
+    recipe = recipe_of(variant, {"patches": texts.patches, "steps": texts.steps})
+    return [profile for profile in catalog.trained.values() if recipe is not None and profile.fits(recipe)]
+
+
+def stored_profiles(variant: Variant, catalog: Catalog, texts: FileTexts) -> dict[str, bytes]:
+    """Return the copies of profiles that dockerfiles/<variant>/ has for all its versions, by path below it."""
+    sources = [variant.at(version) for version in variant.versions]
+    profiles = [profile for source in sources for profile in profiles_of(source, catalog, texts)]
+    return {f"profiles/{profile.file}": texts.profiles[profile.file] for profile in profiles}
+
+
+def render(variant: Variant, catalog: Catalog, texts: FileTexts) -> dict[str, str]:
+    """Return the files of dockerfiles/<variant>/ but the copies of profiles, by path below it."""
     build_files = _files(variant, texts, "patches", "prepare", "signature.key")
     finish_files = _files(variant, texts, "finish.steps")
     sources = [variant.at(version) for version in variant.versions]
+    profiles = {source.version: profiles_of(source, catalog, texts) for source in sources}
+    trains = {OPTIMISE: texts.templates[OPTIMISE]} if variant.is_trained else {}
     context = {
         "variant": variant,
-        "base": base,
-        "build_files": list(build_files),
+        "base": catalog.bases[variant.base],
+        "build_files": [*trains, *build_files, *stored_profiles(variant, catalog, texts)],
+        "profiles": profiles,
+        "training": "stored" if profiles[variant.version] else "here",
         "finish_files": list(finish_files),
         "sources": sources,
         "provenance": provenance(variant) if len(sources) == 1 else common_labels(variant),
@@ -66,7 +85,7 @@ def render(variant: Variant, base: Base, texts: FileTexts) -> dict[str, str]:
         made_from = variant.build_name if template in SHARED else variant.name
         generated = GENERATED.format(name=made_from)
         files[path] = environment.get_template(template).render(context, generated=generated)
-    return files | build_files | finish_files
+    return files | trains | build_files | finish_files
 
 
 @lru_cache(maxsize=1)
@@ -82,8 +101,8 @@ def _environment(templates: frozenset[tuple[str, str]]) -> Environment:
 
 def context(variant: Variant, catalog: Catalog, texts: FileTexts) -> dict[str, bytes]:
     """Return the build context of a variant: the files of dockerfiles/<variant>/ as they are rendered now."""
-    rendered = render(variant, catalog.bases[variant.base], texts)
-    return {path: text.encode() for path, text in rendered.items()}
+    rendered = {path: text.encode() for path, text in render(variant, catalog, texts).items()}
+    return rendered | stored_profiles(variant, catalog, texts)
 
 
 def _files(variant: Variant, texts: FileTexts, *keys: str) -> dict[str, str]:

@@ -30,6 +30,7 @@ from interlock.catalog.types import (
 
 # A line of text that can stand in a Dockerfile's label, between double quotes.
 Line = Annotated[str, StringConstraints(pattern=r'^[^"\n$\\]+$')]
+MakeTarget = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
 Licence = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.+ -]+$")]
 
 # The folder of variants/ that has the files which a key names.
@@ -194,11 +195,28 @@ class Optimisation(Data):
     training: ShellWord | None = Field(
         default=None, description="The work that profile-guided optimisation learns from (default: the version's own)."
     )
-    make: list[ShellWord] = Field(default=[], description="Further words for make.")
+    make: list[ShellWord] = Field(default=[], description="Further words for make while it trains.")
+    training_targets: list[MakeTarget] = Field(
+        default=["profile-run-stamp"], description="The Makefile's targets that train, in this order."
+    )
+    target: MakeTarget = Field(
+        default="profile-opt", description="The Makefile's target that compiles by what was counted."
+    )
     builtin_modules: list[ModuleName] = Field(
         default=[],
         description="Standard library modules to link into the interpreter, by Modules/Setup.stdlib of 3.11 and later.",
     )
+
+
+class OptimisedLike(Optimisation):
+    """An optimisation of variants/optimisations.toml, in which what stands beside its name is another."""
+
+    like: Name | None = Field(default=None, description="The optimisation: a table of variants/optimisations.toml.")
+
+    def filled_in(self, known: Optimisation | None) -> Optimisation:
+        """Return the optimisation of this name with what is said here."""
+        given = {key: getattr(self, key) for key in self.model_fields_set - {"like"}}
+        return (known or Optimisation()).model_copy(update=given)
 
 
 class Mode(Data):
@@ -298,8 +316,8 @@ class VariantFile(Data):
         default=[], description="Debian packages that this build needs in addition to the base's."
     )
     finish: Finish | None = Field(default=None, description="Steps that change the installed interpreter.")
-    optimise: Optimisation = Field(
-        default=Optimisation(), description="How this build is optimised; without it, by -O3 alone."
+    optimise: OptimisedLike | None = Field(
+        default=None, description="How this build is optimised; without it, by -O3 alone."
     )
     optimised_by: list[Literal["PGO", "LTO"]] | None = Field(
         default=None,
@@ -330,7 +348,7 @@ class VariantFile(Data):
         if self.interpreter is None:
             only = ("libraries", "build_packages", "optimise", *(() if self.build_of else ("finish",)))
             for key in only:
-                if getattr(self, key) != VariantFile.model_fields[key].default:
+                if getattr(self, key) and key in self.model_fields_set:
                     raise ValueError(f"{key} belongs to a variant with [interpreter], this one has {given[0]}")
         if self.optimised_by is not None and given[0] in {"interpreter", "build_of"}:
             raise ValueError(f"optimised_by is of interpreters that others built, this one has {given[0]}")
@@ -346,6 +364,7 @@ class Variant(VariantFile):
     version: Version
     interpreter: Source | None = None
     libraries: Sequence[Library] = []
+    optimise: Optimisation = Optimisation()  # type: ignore[assignment]
     fallbacks: list[Release] = []  # what is built, in this order, where the interpreter's source cannot be had
     shared_build: Name | None = None  # the variant whose build this one starts from
 
@@ -453,6 +472,16 @@ class Variant(VariantFile):
         words = [*self.interpreter.configure, *self.optimise.configure]
         options = {"PGO": "--enable-optimizations", "LTO": "--with-lto"}
         return [name for name, option in options.items() if any(word.startswith(option) for word in words)]
+
+    @property
+    def is_trained(self) -> bool:
+        """Return whether its build follows a profile: a stored one, or one that it trains first."""
+        return self.interpreter is not None and "PGO" in (self.optimisations or [])
+
+    @property
+    def compiler(self) -> str:
+        """Return the compiler of its interpreter."""
+        return self.interpreter.environment.get("CC", "gcc") if self.interpreter else ""
 
     @property
     def image_tag(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -133,7 +133,8 @@ def _build_state(image: Built) -> str:
     """Return how the image came to be: built, pulled, unchanged, or why not."""
     if image.pulled_from:
         return f"pulled from {image.pulled_from}"
-    return "unchanged" if image.reused else image.outcome.state.value
+    state = "unchanged" if image.reused else image.outcome.state.value
+    return f"{state}, trained here" if image.training == "here" else state
 
 
 def check(variants: Variants = None) -> None:
@@ -188,7 +189,7 @@ def sbom_command(
         write_atomically(output, text)
 
 
-def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
+def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str | bytes]:
     """Return what a build needs and the page of variants, generated from variants/, by their paths below the root."""
     builds = store.latest_builds(paths.reference)
     page = variants_page.page(known, builds, store.measured_variants(paths.reference))
@@ -217,7 +218,7 @@ def write_generated(paths: ProjectPaths, known: Catalog) -> None:
         console.print(Text(f"own     {one.words}"), soft_wrap=True)
 
 
-def _write_texts(paths: ProjectPaths, texts: dict[str, str]) -> None:
+def _write_texts(paths: ProjectPaths, texts: Mapping[str, str | bytes]) -> None:
     for path in generated.sync(paths.root, texts):
         console.print(Text(f"render  {path}"))
 

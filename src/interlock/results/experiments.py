@@ -90,6 +90,7 @@ class Built(Data):
     reused: bool = False
     pulled_from: str | None = None  # the registry that this run took it from instead of building it
     optimisations: list[str] | None = None  # besides -O: PGO, LTO; None where it is not known
+    training: Literal["stored", "here"] | None = None  # where its profile of optimisation is from; None without one
     version: str = ""  # that it was built from; empty in records from before there were several
     passed_over: list[PassedOver] = []  # newer ones, the newest first
 

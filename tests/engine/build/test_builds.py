@@ -51,6 +51,7 @@ def plan(project: Path) -> ImagePlan:
 @pytest.fixture(autouse=True)
 def base(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builds, "ensure_base", lambda *_, **__: BASE)
+    monkeypatch.setattr(builds.ImageBuilder, "machine", "x86_64")
 
 
 def test_a_variant_that_was_edited_is_planned_as_its_file_is_now_whatever_lies_in_dockerfiles(project: Path) -> None:

@@ -65,7 +65,7 @@ KINDS: dict[SourceKind, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", SourceKind)
 def test_the_parent_is_handed_to_the_argument_that_the_dockerfile_of_its_kind_has(kind: SourceKind) -> None:
     known = catalogs.load(ROOT)
-    files = rendering.render(make_variant(**KINDS[kind]), known.bases["trixie"], catalogs.read_texts(ROOT))
+    files = rendering.render(make_variant(**KINDS[kind]), known, catalogs.read_texts(ROOT))
     before_the_first_stage, _, _ = files["Dockerfile"].partition("\nFROM ")
     assert re.findall(r"^ARG (\w+)=", before_the_first_stage, re.MULTILINE) == [BASE_ARGUMENT[kind]]
     assert f"\nFROM ${{{BASE_ARGUMENT[kind]}}}" in files["Dockerfile"]

@@ -14,13 +14,13 @@ from interlock.catalog.variants import SourceKind
 from interlock.engine.build.steps import INSTRUCTION, in_few_steps
 from tests.builders import ROOT
 
-ARGUMENTS = {"JOBS": "2", "INTERLOCK_SOURCE_MIRROR": "", "REBUILD": ""}
+ARGUMENTS = {"TRAIN": "stored", "JOBS": "2", "INTERLOCK_SOURCE_MIRROR": "", "REBUILD": ""}
 KNOWN, TEXTS = catalogs.load(ROOT), catalogs.read_texts(ROOT)
 
 
 def written(name: str) -> str:
     variant = KNOWN.variants[name]
-    return rendering.render(variant.at(variant.version), KNOWN.bases["trixie"], TEXTS)["Dockerfile"]
+    return rendering.render(variant.at(variant.version), KNOWN, TEXTS)["Dockerfile"]
 
 
 def instructions(dockerfile: str) -> list[str]:

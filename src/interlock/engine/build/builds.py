@@ -24,11 +24,13 @@ from docker.errors import APIError, DockerException
 from interlock import __version__
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, FileTexts
+from interlock.catalog.trained import TrainedProfile
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine import machine, symbols
 from interlock.engine.build.base import ensure_base, find_pulled, pull
 from interlock.engine.build.helper_images import begin_helpers
 from interlock.engine.build.image import (
+    HERE,
     BuildPlan,
     ImagePlan,
     ask_facts,
@@ -53,13 +55,15 @@ from interlock.engine.registry import pull_base
 from interlock.engine.run.archives import archive
 from interlock.engine.side_by_side import side_by_side, worker_count
 from interlock.engine.symbols import symbols_tag
-from interlock.errors import BuildError, InterlockError, SourceUnavailableError
+from interlock.errors import BuildError, InterlockError, NoProfileError, SourceUnavailableError
 from interlock.results import store
 from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, PassedOver, State
 
 # What variants of one base share, and what those with the same packages besides do.
 BASE_STAGES, TOOLS_STAGE = ("toolchain", "runtime"), "tools"
 NOT_BUILT = "not built, or built from an older file"
+# On two cores.
+TRAINS = "it trains one first, about 5 minutes more"
 AGAIN = "building it again from nothing"
 Planned = TypeVar("Planned", bound=BuildPlan)
 
@@ -110,6 +114,8 @@ def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     results = {one.variant: one for one in found if isinstance(one, Built)}
     todo = [one for one in found if not isinstance(one, Built)]
     for one in todo:
+        if one.trains:
+            builder.on_step(one.variant.name, f"no profile is stored for {one.variant.version}: {TRAINS}")
         if one.passed_over:
             newest = one.passed_over[0].version
             builder.on_step(one.variant.name, f"{one.variant.version}, because {newest} cannot be had")
@@ -223,6 +229,11 @@ def ended(variant: Variant, state: State, reason: str) -> Built:
     return Built(variant=variant.name, outcome=Outcome(state=state, reason=reason))
 
 
+def lacks_profile(variant: Variant, known: Catalog, texts: FileTexts, serves: Callable[[TrainedProfile], bool]) -> bool:
+    """Return whether a build follows a profile of optimisation and no stored one that fits it `serves` here."""
+    return variant.is_trained and not any(map(serves, rendering.profiles_of(variant, known, texts)))
+
+
 def make_jobs() -> int:
     """Return make's -j, the same for every build: it is a part of what the engine's cache knows a build by."""
     return os.cpu_count() or 1
@@ -270,6 +281,11 @@ class ImageBuilder:
         """Return what the build contexts are rendered from."""
         return project.read_texts(self.options.root)
 
+    @cached_property
+    def machine(self) -> str:
+        """Return the engine's machine, as `uname -m` names it."""
+        return str(self.client.info()["Architecture"])
+
     def plan(self, variant: Variant) -> ImagePlan:
         """Return what would be built now. The base is made here if it is missing."""
         files = rendering.context(variant, self.known, self.texts)
@@ -282,6 +298,7 @@ class ImageBuilder:
             content_hash=content_hash(files | packed, parent.chain_id),
             prefix=prefix,
             base=parent,
+            trains=lacks_profile(variant, self.known, self.texts, lambda one: one.machine == self.machine),
             is_shared=any(one.shared_build == variant.build_name for one in self.known.variants.values()),
         )
 
@@ -326,7 +343,12 @@ class ImageBuilder:
 
     def make(self, plan: ImagePlan) -> Built:
         """Build, prove and tag one image."""
-        image_id = build_image(self.client, plan, self.options, make_jobs(), self.on_step)
+        try:
+            image_id = build_image(self.client, plan, self.options, make_jobs(), self.on_step)
+        except NoProfileError as error:
+            self.on_step(plan.variant.name, f"{error.found}: {TRAINS}")
+            plan = replace(plan, trains=True)
+            image_id = build_image(self.client, plan, self.options, make_jobs(), self.on_step)
         self.on_step(plan.variant.name, "proving")
         try:
             require_proof(plan.variant, ask_facts(self.client, image_id))
@@ -418,6 +440,9 @@ def verify(builder: ImageBuilder, name: str) -> Built:
         return built
     if variant.kind is not SourceKind.SOURCE:
         on_step(name, "not verified: not built from source")
+        return built
+    if built.training == HERE:
+        on_step(name, "not verified: it was trained here, and no two trainings count the same")
         return built
     again = replace(options, rebuild=str(time.time_ns()))
     on_step(name, AGAIN)

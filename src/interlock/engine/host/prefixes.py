@@ -15,6 +15,7 @@ from pathlib import Path
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.variants import Prefix, SourceKind, Variant
+from interlock.engine.build import builds
 from interlock.engine.build.builds import ended
 from interlock.engine.build.image import (
     QUESTION,
@@ -103,7 +104,13 @@ class PrefixBuilder:
         identified = content_hash(files, identity())
         # The interpreter knows its prefix by heart: what is built elsewhere cannot be moved here.
         prefix = self.options.cache / "prefixes" / f"{variant.name}-{identified[:12]}"
-        return PrefixPlan(variant=variant, files=files, content_hash=identified, prefix=prefix)
+        trains = builds.lacks_profile(
+            variant,
+            self.known,
+            self.texts,
+            lambda profile: profile.trained_with == toolchain.compiler(variant.compiler),
+        )
+        return PrefixPlan(variant=variant, files=files, content_hash=identified, prefix=prefix, trains=trains)
 
     def _place(self, variant: Variant, declared: Prefix) -> Path:
         """Return where an interpreter of others is used from, or will be once its archive is fetched."""
@@ -235,6 +242,7 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
         "PREFIX": str(plan.prefix),
         "SYMBOLS": str(_symbols(plan.prefix)),
         "BUILD_DIR": str(work / "build"),
+        "TRAIN": plan.training or "",
         "JOBS": str(os.cpu_count() or 1),
         MIRROR: mirror_url(),
     }
@@ -317,6 +325,7 @@ def _describe(plan: PrefixPlan, *, reused: bool) -> Built:
         size_bytes=sum(path.lstat().st_size for path in plan.prefix.rglob("*")),
         reused=reused,
         optimisations=plan.variant.optimisations,
+        training=plan.training,
         version=plan.variant.version,
         passed_over=list(plan.passed_over),
     )
