@@ -46,6 +46,7 @@ def a_profile(variant: Variant, name: str = "cpython-3.13-3.13.1-x86-64", **chan
     data: dict[str, Any] = {
         **recipe(variant).model_dump(),
         "name": name,
+        "variant": variant.name,
         "version": variant.version,
         "compiler": GCC,
         "machine": "x86_64",
