@@ -36,9 +36,9 @@ def train_command(
     names: Names = None,
     again: Annotated[bool, typer.Option("--again", help="Train those too that have a profile.")] = False,
 ) -> None:
-    """Train variants that have no profile of optimisation, and store it in variants/profiles/.
+    """Train variants that have no profile of optimisation.
 
-    Builds of the same source, flags and compiler then need no training of their own, and are the same bit for bit.
+    What was counted is stored in variants/profiles/. Builds of the same source, flags and compiler then need no training of their own, and are the same bit for bit.
     Each training compiles an interpreter that counts and runs its task: about five minutes on two cores.
     """
     paths, known = open_clone()
