@@ -53,7 +53,7 @@ from interlock.results.experiments import (
     ProcessCost,
     State,
 )
-from interlock.results.profiles import BenchmarkProfile, CallCounts, Method, PhaseCounts
+from interlock.results.profiles import BenchmarkProfile, CallCounts, PhaseCounts
 from interlock.results.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -405,7 +405,7 @@ class ScriptedSandbox:
     def has_no_memory_left(self) -> bool:
         return False
 
-    def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
+    def count(self, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
         raise NotImplementedError
 
     def mark_work(self, launcher: str) -> AbstractContextManager[None]:

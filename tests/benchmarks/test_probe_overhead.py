@@ -16,7 +16,6 @@ import pytest
 
 from interlock.engine.run.profiler import counting
 from interlock.measure import processes
-from interlock.results.profiles import Method
 from tests.benchmarks.cell import OWNER, Cell, compiled, started_cell
 
 ROUNDS = 5
@@ -78,8 +77,8 @@ def test_what_a_probe_costs_its_cell(program: str, cell: Cell, capsys: pytest.Ca
     ways: dict[str, Way] = {
         "without": (nullcontext, []),
         "without, again": (nullcontext, []),
-        "bpf": (lambda: counting(cell.client, cell.instruments_id, OWNER, cell.container, Method.BPF), []),
-        "strace-futex": (nullcontext, processes.STRACE_FUTEX),
+        "bpf": (lambda: counting(cell.client, cell.instruments_id, OWNER, cell.container), []),
+        "strace-futex": (nullcontext, processes.STRACE),
     }
     ratios = interleaved(cell, PROGRAMS[program], ways)
     with capsys.disabled():

@@ -17,7 +17,7 @@ from interlock.engine.run import user_images
 from interlock.engine.run.containers import parse_cpu_used, parse_memory_bytes
 from interlock.errors import InterlockError
 from interlock.measure import disturbances, processes, profiling, services, stacks
-from interlock.measure.instructions import parse_cachegrind
+from interlock.measure.counts import parse_bpf, parse_strace, profile_data
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.kinds.pyperf import PyperfScript
 from interlock.measure.kinds.pytest import PytestSuite
@@ -26,7 +26,7 @@ from interlock.results.profiles import CallCounts, PhaseCounts
 from interlock.trial.gil import gil_states
 from tests.builders import make_workload
 from tests.fuzzing.damage import Form, Target, each, of_text
-from tests.measure.test_profiling import REAL, bpf
+from tests.measure.test_counts import REAL, bpf
 from tests.measure.test_services import BAD, DROPPED, GOOD, LATE, NONE, printed
 from tests.measure.test_stacks import DATA, FRAME
 
@@ -112,12 +112,12 @@ def _fixed_rate(text: str) -> object:
 
 
 def _phases(text: str) -> object:
-    return profiling.profile_by_phases(profiling.parse_bpf(text), 100, "work")
+    return profiling.profile_by_phases(parse_bpf(text), 100, "work")
 
 
 def _stacks(text: str) -> None:
     """The last line of what the profiler prints with stacks."""
-    data = profiling._json(text)
+    data = profile_data(text)
     for read in (stacks.lock_sites_of, stacks.acquisitions_of):
         try:
             read(
@@ -167,8 +167,6 @@ def _profiles() -> list[str]:
     return [
         REAL,
         bpf(),
-        'ready\n{"syscalls": {"read": 3, "futex": 2}, "total": 5}\n',
-        "==7== I refs:  1,234,567\n==7==\n",
         json.dumps({**DATA, "probed": ["PyMutex_Lock"], "acquires": [place], "pauses": [pause]}),
         json.dumps({"offsets": offsets, "files": ["/usr/lib/libpython3.13.so"], "missing": ""}),
         json.dumps([[FRAME[3], 12]]),
@@ -234,9 +232,7 @@ LOADS: tuple[Parser, ...] = (
 )
 PROFILERS: tuple[Parser, ...] = (
     _phases,
-    profiling.parse_tracepoints,
-    profiling.parse_strace,
-    parse_cachegrind,
+    parse_strace,
     _stacks,
     _interpreter,
 )

@@ -21,7 +21,6 @@ from interlock.engine.ended import Ended as Ended  # noqa: PLC0414  others take 
 from interlock.engine.ownership import Life
 from interlock.errors import UnsupportedHereError
 from interlock.results.experiments import BaseImage, Built, EngineName, PackageSet
-from interlock.results.profiles import Method
 
 if TYPE_CHECKING:
     from interlock.engine.names import Registry  # it loads docker, which not every engine needs
@@ -68,7 +67,6 @@ class Feature(StrEnum):
     WHOLE_CORE = "the whole core set"
     SYSTEM_CALLS = "counts of system calls"
     STACKS = "stacks of system calls"
-    TRACEPOINTS = "perf's tracepoints"
     COUNTERS = "the processor's counters"
     CPU_TIME = "CPU time of a sandbox"
 
@@ -207,8 +205,8 @@ class Sandbox(Protocol):
         """Return whether the kernel killed one of its processes for want of memory."""
         ...
 
-    def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
-        """Count what happens in the sandbox from the first line of the block on, until `stop`; BPF takes stacks too."""
+    def count(self, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
+        """Count by BPF what happens in the sandbox from the first line of the block on, until `stop`."""
         ...
 
     def mark_work(self, launcher: str) -> AbstractContextManager[None]:

@@ -14,7 +14,7 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.host import checks
 from interlock.errors import InterlockError, TracerError
 from interlock.measure import lock
-from interlock.measure.profiling import best_probe
+from interlock.measure.probes import best_probe
 from interlock.results.experiments import PRODUCTS, EngineName
 from interlock.results.profiles import Probe
 

@@ -9,18 +9,30 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from interlock.analysis.lock_sites import caller_of, lock_name, roles, up_to_loop, waiting_share
+from interlock.analysis.lock_sites import LOOP, caller_of, lock_name, roles
 from interlock.catalog.types import Data
 from interlock.engine.protocol import Ended, Sandbox, StackOptions
-from interlock.errors import WorkloadError, last_line, shortened
-from interlock.results.profiles import Acquires, Acquisitions, Edge, LockSites, Pauses, PhaseCounts, Site
+from interlock.errors import UnsupportedHereError, WorkloadError, last_line, shortened
+from interlock.measure.counts import parse_bpf, profile_data, readable
+from interlock.measure.tracks import Track
+from interlock.results.profiles import (
+    Acquires,
+    Acquisitions,
+    Edge,
+    LockSites,
+    Method,
+    Pauses,
+    PhaseCounts,
+    Probe,
+    Site,
+)
 from interlock.untrusted import parse_json
 
 _INSIDE = files("interlock.engine").joinpath("inside")
@@ -59,19 +71,6 @@ class _Frames(Data):
 
 
 LINES = TypeAdapter(list[list[int]])
-
-
-@contextmanager
-def readable() -> Iterator[None]:
-    """Raise WorkloadError in the place of what reading another thing than a profile raises."""
-    try:
-        yield
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-        raise unreadable(f"{type(error).__name__}: {last_line(str(error))}") from None
-
-
-def unreadable(found: str) -> WorkloadError:
-    return WorkloadError(found=f"the profiler printed no profile: {found}", todo="Run `interlock doctor`.")
 
 
 @dataclass(frozen=True)
@@ -144,6 +143,44 @@ def _chunks(items: list[tuple[Function, list[int]]]) -> Iterator[list[tuple[Func
         yield some
 
 
+def lock_sites_in(track: Track, probe: Probe, *, acquires: bool = False) -> LockSites:
+    """Return where a benchmark's work waits and wakes, from a run of its own; UnsupportedHereError without BPF.
+
+    `acquires` adds where it takes locks, from one more run.
+    """
+    if probe.method is not Method.BPF:
+        reason = probe.refused.get(Method.BPF, "another probe was chosen")
+        raise UnsupportedHereError(
+            found=f"stacks are taken by BPF, which does not work here: {reason}",
+            todo="Run `interlock doctor`: it says how to allow it.",
+        )
+    phase = track.kind.phase
+    with track.kind.working(track, even_silent=True) as working:
+        asked = Interpreter(working.sandbox, track.cell.subject.options, track.environment)
+        options = asked.frames()
+        sites = lock_sites_from(*working.counted(options), phase, asked, options)
+        if acquires:
+            counted = working.counted(options.with_acquires())
+            sites = sites.model_copy(update={"acquisitions": acquisitions_from(*counted, phase, asked, options)})
+    return sites.model_copy(update={"stands_still": working.stands_still})
+
+
+def lock_sites_from(text: str, units: int, phase: str, asked: Interpreter, options: StackOptions) -> LockSites:
+    """Return the lock sites; WorkloadError if events were lost or the sums are not the exact counts."""
+    return lock_sites_of(profile_data(text), _work(text, phase, units), asked.lines, options.no_frames)
+
+
+def acquisitions_from(text: str, units: int, phase: str, asked: Interpreter, options: StackOptions) -> Acquisitions:
+    """Return the acquires; WorkloadError if events were lost."""
+    work = _work(text, phase, units)
+    return acquisitions_of(profile_data(text), work, asked.lines, ends_seen=not options.switches_threads)
+
+
+def _work(text: str, phase: str, units: int) -> Work:
+    with readable():
+        return Work(phase, parse_bpf(text)[phase], units)
+
+
 @dataclass(frozen=True)
 class Work:
     """The phase whose sites are wanted, its exact counts and its units of work."""
@@ -197,6 +234,20 @@ def _named_stacks(
     chains = {key: tuple(map(_short, up_to_loop(stack["c"]))) for key, stack in stacks.items()}
     frames = {key: tuple(_short(_frame(frame, lines)) for frame in _code(stack)) for key, stack in stacks.items()}
     return chains, frames
+
+
+def waiting_share(sites: Iterable[Site], ns: int, threads: int) -> float | None:
+    """Return the waited part of the time that threads had, each of them the whole run; None if that is not known."""
+    had = ns * threads
+    return sum(site.ns for site in sites if site.waits) / had if had else None
+
+
+def up_to_loop(c: Sequence[str]) -> list[str]:
+    """Return the functions from the call up to the interpreter's loop, which is the last one."""
+    for index, function in enumerate(c):
+        if LOOP.match(function):
+            return list(c[: index + 1])
+    return list(c)
 
 
 @readable()

@@ -30,7 +30,6 @@ from interlock.engine.host.features import refused
 from interlock.engine.host.prefixes import LOCALE, environment_of, symbols_of
 from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended, Feature, StackOptions
 from interlock.errors import EngineError, FloodError, UnsupportedHereError
-from interlock.results.profiles import Method
 
 LIMITS_PATH = "/usr/local/bin:/usr/bin:/bin"
 # In the environment of all that a cell starts: a process can leave its group and its session, but not this.
@@ -91,10 +90,8 @@ class HostSandbox:
         return False
 
     @contextmanager
-    def count(self, method: Method, stacks: StackOptions | None = None) -> Iterator[Counting]:
+    def count(self, stacks: StackOptions | None = None) -> Iterator[Counting]:
         """Count what `run` starts in the block; UnsupportedHereError where this machine has no BPF for it."""
-        if method is not Method.BPF:
-            raise refused(Feature.TRACEPOINTS)
         program, memory = Path(self.places[MOUNT], "profiler", "profiler"), self.folder.parent
         symbols = symbols_of(self.prefix) if self.prefix else None
         words = [*(stacks.arguments() if stacks else []), *(["--symbols", str(symbols)] if symbols else [])]

@@ -33,7 +33,6 @@ from interlock.engine.run.execution import Commands, run_in_workload
 from interlock.engine.run.rights import TMP, TMP_BYTES, USER, without_rights
 from interlock.engine.run.user_containers import Place
 from interlock.errors import UnsupportedHereError, WorkloadError, last_line
-from interlock.results.profiles import Method
 
 FILES = "/usr/local/share/interlock"
 DATABASE_PORT = 5432
@@ -77,11 +76,11 @@ class ContainerSandbox:
     def has_no_memory_left(self) -> bool:
         return execution.ran_out_of_memory(self.container)
 
-    def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
+    def count(self, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
         if self.instruments_image_id is None:
             raise UnsupportedHereError(found="profiling was not set up", todo="Run without --no-profile.")
         image_id = self.instruments_image_id
-        return profiler.counting(self.client, image_id, self.owner, self.container, method, stacks=stacks)
+        return profiler.counting(self.client, image_id, self.owner, self.container, stacks)
 
     def mark_work(self, launcher: str) -> AbstractContextManager[None]:
         return profiler.work_marked(self.client, self.container, launcher)

@@ -15,6 +15,7 @@ from interlock.engine.protocol import FIXED_RATE, Sandbox
 from interlock.errors import WorkloadError
 from interlock.measure.kinds.kind import COMMAND_PHASE, Working
 from interlock.measure.kinds.program import Program
+from interlock.measure.processes import LAUNCH
 from interlock.measure.services import (
     FIX_PROGRAM,
     HealthCheck,
@@ -95,13 +96,15 @@ class Running:
 
     def work(self) -> int:
         """Load it fully, and return how many requests it has answered."""
-        return self.load_fully().requests
+        with self.sandbox.mark_work(LAUNCH):
+            return self.load_fully().requests
 
     def ask(self) -> int:
         """Ask it for a while although it does not answer."""
         end_s = time.monotonic() + STANDS_STILL_S
-        while time.monotonic() < end_s:
-            self.track.session.network.ask(self.url)
+        with self.sandbox.mark_work(LAUNCH):
+            while time.monotonic() < end_s:
+                self.track.session.network.ask(self.url)
         return 1
 
     def _put_load(self, argv: list[str], duration_s: float = 0) -> str:
