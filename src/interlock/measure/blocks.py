@@ -214,11 +214,11 @@ def parts_of(tracks: Sequence[Track], baseline: str, rng: random.Random) -> list
     its error is in all ratios. The twin, which is in one ratio alone, is there half as often. Both are in each part.
     """
     twin = label_of(baseline, TWIN)
-    others = [track for track in tracks if track.label not in {baseline, twin}]
-    rng.shuffle(others)
+    compared = [track for track in tracks if track.label not in {baseline, twin}]
+    rng.shuffle(compared)
     count = max(1, -(-len(tracks) // MOST_ROWS))
-    root = round(len(tracks) ** 0.5) if others else 1
-    parts = [others[place::count] for place in range(count)]
+    root = round(len(tracks) ** 0.5) if compared else 1
+    parts = [compared[place::count] for place in range(count)]
     for label, times in ((baseline, max(count, root)), (twin, max(count, root // 2))):
         several = [track for track in tracks if track.label == label]
         for place in range(times):

@@ -272,7 +272,7 @@ def _swapped(before: Sample, after: Sample) -> str:
 def _changed(what: str, before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> str:
     if before is None or after is None or before == after:
         return ""
-    then, now = (", ".join(sorted({str(value) for value in found.values()})) for found in (before, after))
+    then, now = (", ".join(sorted({str(value) for value in values.values()})) for values in (before, after))
     return f"the {what} changed from {then} to {now}: run `sudo python -m pyperf system tune`, and repeat."
 
 

@@ -74,7 +74,8 @@ def install_required(installer: Installer, built: Sequence[Built], workloads: Se
 
 def _keys(variants: Sequence[str], workloads: Sequence[Workload]) -> Iterator[tuple[SetKey, str]]:
     """Yield each package set with the name of a workload that needs it."""
-    for workload in (one for one in workloads if one.user is None):  # a user's image has its own packages
+    ours = [workload for workload in workloads if workload.user is None]  # a user's image has its own packages
+    for workload in ours:
         for benchmark in _benchmarks_of(workload):
             for variant in variants:
                 yield _key(variant, workload, benchmark), workload.name

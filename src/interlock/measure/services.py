@@ -165,8 +165,8 @@ def parse_wrk(text: str) -> WrkRun:
     try:
         return _figures_of_wrk(text)
     except (ValueError, TypeError):  # of a line that is missing or is none of wrk's
-        found = f"wrk printed no figures: {last_line(text)}"
-        raise WorkloadError(key="--load", found=found, todo="Correct its options (`wrk --help`).") from None
+        printed = f"wrk printed no figures: {last_line(text)}"
+        raise WorkloadError(key="--load", found=printed, todo="Correct its options (`wrk --help`).") from None
 
 
 def _figures_of_wrk(text: str) -> WrkRun:

@@ -110,11 +110,11 @@ class Interpreter:
         for file, first, name, instruction in sorted(set(wanted)):
             by_function[file, first, name].append(instruction)
         known: dict[tuple[Function, int], int] = {}
-        for some in _chunks(list(by_function.items())):
-            request = json.dumps([[*function, instructions] for function, instructions in some])
+        for chunk in _chunks(list(by_function.items())):
+            request = json.dumps([[*function, instructions] for function, instructions in chunk])
             with suppress(ValueError):
                 answer = LINES.validate_python(_last_json(self._run(ASK_LINES, request)))
-                for (function, instructions), lines in zip(some, answer, strict=False):
+                for (function, instructions), lines in zip(chunk, answer, strict=False):
                     known |= {(function, code): line for code, line in zip(instructions, lines, strict=False)}
         return known
 
@@ -131,16 +131,16 @@ def _last_json(ended: Ended) -> Any:
 
 
 def _chunks(items: list[tuple[Function, list[int]]]) -> Iterator[list[tuple[Function, list[int]]]]:
-    some: list[tuple[Function, list[int]]] = []
+    chunk: list[tuple[Function, list[int]]] = []
     size = 0
     for item in items:
         size += len(json.dumps(item))
-        if some and size > MOST_BYTES:
-            yield some
-            some, size = [], 0
-        some.append(item)
-    if some:
-        yield some
+        if chunk and size > MOST_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(item)
+    if chunk:
+        yield chunk
 
 
 def lock_sites_in(track: Track, probe: Probe, *, acquires: bool = False) -> LockSites:

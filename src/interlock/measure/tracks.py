@@ -186,8 +186,8 @@ class Track:
             environment = {**FIXED_HASHES, **environment}
         result = self.run(Start(argv, environment, may_idle=loops == NO_WORK, count_instructions=instructions))
         if result.outcome.state is not State.OK:
-            found = f"while it was counted: {result.outcome.reason}"
-            raise WorkloadError(found=found, todo="Run `interlock doctor`.")
+            failure = f"while it was counted: {result.outcome.reason}"
+            raise WorkloadError(found=failure, todo="Run `interlock doctor`.")
         return result
 
     def profiled_units(self, result: Result) -> int:

@@ -82,7 +82,7 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
             with resources.watching.ending.kept(), clock.during(Phase.PROFILING):
                 profile_cells(session, cells, recorder.keep)
         _note_unmeasured([*cells, *limits], resources.watching.ending.reason)
-        written, limits_written = ([write_cell(cell) for cell in some] for some in (cells, limits))
+        written, limits_written = ([write_cell(cell) for cell in measured] for measured in (cells, limits))
         return WorkloadResult(
             written, limits_written, recorder.order.rounds, facts, spent, warnings, session.workload, clock
         )
@@ -162,9 +162,9 @@ def _unmeasured(workload: Workload, subjects: Sequence[Subject], outcome: Outcom
                 outcome=outcome,
                 benchmarks={benchmark.name: outcome for benchmark in workload.benchmarks},
             )
-            for subject in some
+            for subject in planned
         ]
-        for some in (subjects, limited)
+        for planned in (subjects, limited)
     )
     return WorkloadResult(variants, limits, [], {}, TimeUsed(), [], workload, clock)
 

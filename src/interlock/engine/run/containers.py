@@ -102,8 +102,8 @@ def start_server(
         if container.status == "exited" or time.monotonic() > limit:
             log = " / ".join(container.logs(tail=3).decode(errors="replace").strip().splitlines())
             remove(container)
-            found = f"the server did not start: {log or 'its log is empty'}"
-            raise WorkloadError(key="server", found=found, todo="Fix dockerfiles/server/serve.sh or nginx.conf.")
+            failure = f"the server did not start: {log or 'its log is empty'}"
+            raise WorkloadError(key="server", found=failure, todo="Fix dockerfiles/server/serve.sh or nginx.conf.")
         time.sleep(0.2)
     return container
 

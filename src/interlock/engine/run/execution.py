@@ -231,5 +231,5 @@ class Commands:
             return Ended(None, timed_out=True)
         except (EngineError, FloodError) as error:
             self.agent = None
-            found = f"{argv[0]} cannot be run in a container: {error.found}"
-            raise WorkloadError(found=found, todo=error.todo) from None
+            failure = f"{argv[0]} cannot be run in a container: {error.found}"
+            raise WorkloadError(found=failure, todo=error.todo) from None

@@ -151,7 +151,8 @@ def _content_hash(made: Mapping[str, Any]) -> str:
 
 def _left(log: str, before: set[str]) -> tuple[str, ...]:
     """Return the images of steps that the classic builder left; those that were there before are not ours."""
-    return tuple(one for one in reversed(MADE.findall(log)) if not any(known.startswith(one) for known in before))
+    made = reversed(MADE.findall(log))
+    return tuple(image_id for image_id in made if not any(known.startswith(image_id) for known in before))
 
 
 def _write_copy(folder: Path, recipe: Recipe, text: str) -> Path:

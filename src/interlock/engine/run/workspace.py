@@ -116,8 +116,8 @@ class OwnContainer(ContainerSandbox):
             return
         state = self.container.attrs["State"]
         why = "it ran out of memory (--memory)" if state["OOMKilled"] else f"exit code {state['ExitCode']}"
-        found = f"it ended {when}: {why}; {last_lines(self.log())}"
-        raise WorkloadError(found=found, todo="Fix what its log says.")
+        ending = f"it ended {when}: {why}; {last_lines(self.log())}"
+        raise WorkloadError(found=ending, todo="Fix what its log says.")
 
     def wait(self, limit_s: float) -> int | None:
         try:
@@ -170,10 +170,10 @@ class ContainerWorkspace:
                 loader = Commands(client, helpers[-1])
                 # To a service the database is the server.
                 url = f"{containers.address_of(client, helpers[-1], name)}:{DATABASE_PORT}"
-            yield ContainerNetwork(self, name, url, loader, [str(one.id) for one in helpers])
+            yield ContainerNetwork(self, name, url, loader, [str(helper.id) for helper in helpers])
         finally:
-            for one in helpers:
-                leftovers.remove(one)
+            for helper in helpers:
+                leftovers.remove(helper)
             if not named:
                 containers.remove_network(client, name)
 
@@ -269,8 +269,8 @@ def run_load(
     if ended.exit_code != 0:
         rest = [line for line in printed + ended.stdout.splitlines() if line not in took]
         cause = next((line for line in rest if line.startswith(CURL_ERROR)), "\n".join(rest))
-        found = f"the load ended with exit code {ended.exit_code}: {last_line(cause).strip()}"
-        raise WorkloadError(key=key, found=found, todo="Correct its command, or the service.")
+        failure = f"the load ended with exit code {ended.exit_code}: {last_line(cause).strip()}"
+        raise WorkloadError(key=key, found=failure, todo="Correct its command, or the service.")
     return LoadRun(ended.stdout, int(took[-1].removeprefix(TOOK)) / 1e9)
 
 

@@ -69,8 +69,8 @@ class Running:
         answer, _ = wait_until_healthy(check)
         missing = [text for text in self.track.benchmark.expected if text not in answer.body]
         if missing:
-            found = f"its answer has no {missing[0]!r}, it is {answer.body[:SHOWN]!r}"
-            raise WorkloadError(found=found, todo=FIX_PROGRAM)
+            wrong = f"its answer has no {missing[0]!r}, it is {answer.body[:SHOWN]!r}"
+            raise WorkloadError(found=wrong, todo=FIX_PROGRAM)
         self._put_load(warm_up_argv(self.url, self.load.warm_up_requests, self.load.connections))
 
     def load_fully(self) -> WrkRun:
