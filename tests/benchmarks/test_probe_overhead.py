@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from interlock.engine.agent import LAUNCH
 from interlock.engine.run.profiler import counting
 from interlock.measure import processes
 from tests.benchmarks.cell import OWNER, Cell, compiled, started_cell
@@ -57,7 +58,7 @@ def interleaved(cell: Cell, argv: list[str], ways: dict[str, Way]) -> dict[str, 
         walls = {}
         for name, (context, tracer) in ways.items():
             with context():
-                walls[name] = processes.parse_costs(cell.run(processes.LAUNCH, "--", *tracer, *argv))[-1].wall_s
+                walls[name] = processes.parse_costs(cell.run(LAUNCH, "--", *tracer, *argv))[-1].wall_s
         plain = next(iter(walls.values()))
         for name, wall in walls.items():
             ratios[name].append(wall / plain)

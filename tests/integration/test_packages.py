@@ -16,9 +16,9 @@ import pytest
 from docker.errors import NotFound
 
 from interlock.catalog.project import Catalog
+from interlock.engine.ended import Ended
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.packages import installer as packages
-from interlock.engine.protocol import Ended
 from interlock.engine.run import execution, leftovers
 from interlock.measure import processes
 from interlock.results.experiments import Built, PackageSet, State

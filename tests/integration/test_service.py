@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog.workloads import Benchmark, Workload
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.engine.run import execution, leftovers
 from interlock.measure.cells import Cell, Resources, open_session
 from interlock.measure.kinds import service as services

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from interlock.engine.agent import LAUNCH
 from interlock.engine.protocol import Sandbox, StackOptions
 from interlock.engine.run import containers
 from interlock.engine.run.workspace import ContainerSandbox
@@ -79,7 +80,7 @@ def acquisitions(sandbox: Sandbox, pairs: int) -> Acquisitions:
 def _watched(sandbox: Sandbox, options: StackOptions, pairs: int) -> str:
     program = f"{processes.WORKLOADS}/{lock_lines.PROGRAM.name}"
     with sandbox.count(options) as counting:
-        ended = sandbox.run([processes.LAUNCH, "--", "python", program, str(pairs)], 60)
+        ended = sandbox.run([LAUNCH, "--", "python", program, str(pairs)], 60)
         counting.stop()
     assert ended.exit_code == 0, ended.stderr
     return counting.text

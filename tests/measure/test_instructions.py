@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.analysis.verdicts import Amount, compare_instructions
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.errors import UnsupportedHereError
 from interlock.measure import instructions
 from interlock.measure.cells import Cell, Session

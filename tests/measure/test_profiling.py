@@ -63,7 +63,7 @@ def test_a_service_that_does_not_answer_is_watched_while_it_is_asked(monkeypatch
     monkeypatch.setattr(services, "STANDS_STILL_S", 0.01)
     anything: Any = None
     track: Any = SimpleNamespace(session=SimpleNamespace(network=SimpleNamespace(ask=asked.append)))
-    sandbox: Any = SimpleNamespace(mark_work=lambda _: nullcontext())
+    sandbox: Any = SimpleNamespace(mark_work=nullcontext)
     running = services.Running(track, anything, sandbox, "http://x/", anything)
     monkeypatch.setattr(services.Service, "running", lambda *_: nullcontext(running))
     service = services.Service(make_workload(), make_benchmark())

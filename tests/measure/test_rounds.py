@@ -19,7 +19,8 @@ import pytest
 from interlock.analysis.verdicts import Verdict
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Workload
-from interlock.engine.protocol import Ended
+from interlock.engine.agent import LAUNCH
+from interlock.engine.ended import Ended
 from interlock.errors import EngineError, Interrupted, UnsupportedHereError, WorkloadError
 from interlock.measure import blocks, disturbances, processes, rounds, stopwatch, tracks
 from interlock.measure import workload as workloads
@@ -574,7 +575,7 @@ def test_an_interpreter_that_did_not_report_its_facts_in_time_is_not_asked_again
     for label in ("hangs", "hangs", "other"):
         (cell,) = rows_of(session, label)
         before = cell.slot().sandbox
-        cell.slot().agent = before.start_agent("")
+        cell.slot().agent = before.start_agent()
         is_silent = label in session.resources.known.silent
         assert workloads.ask_facts(cell) is None
         # Who was killed for its facts has another container, without that one's agent.
@@ -648,7 +649,7 @@ def run_limit(ended: Ended, number: int) -> tuple[Track, list[list[str]]]:
 
 def test_a_visit_of_a_limit_is_a_row_of_runs_pinned_as_its_benchmark_with_its_places_filled_in() -> None:
     track, (argv,) = run_limit(make_ended(costs(8.0, 4.0, 6.0)), 1)
-    assert argv[0] == processes.LAUNCH
+    assert argv[0] == LAUNCH
     assert argv[argv.index("--repeat") + 1] == "3"
     assert argv[argv.index("--cpu") + 1] == "last"
     assert argv[argv.index("--") + 1 :] == ["curl", "-o", "/scratch/f", "http://10.0.0.2:8080/single.bin"]

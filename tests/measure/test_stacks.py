@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.protocol import Ended, StackOptions
+from interlock.engine.ended import Ended
+from interlock.engine.protocol import StackOptions
 from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import stacks
 from interlock.measure.stacks import OFFSETS, Interpreter, Work, lock_sites_of

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from interlock.catalog.project import Catalog
+from interlock.engine.agent import LAUNCH
 from interlock.engine.docker import DockerEngine
 from interlock.engine.run.workspace import ContainerSandbox
-from interlock.measure import processes
 from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Cell, open_session
 from interlock.measure.experiment import Execution
@@ -95,7 +95,7 @@ def test_what_spinning_resolves_is_counted_and_no_acquire_is_missed(sandbox: Con
     asked = Interpreter(sandbox)
     options = asked.frames().with_acquires()
     with sandbox.count(options) as counting:
-        ended = sandbox.run([processes.LAUNCH, "--", "python", "-c", HAMMER], 120)
+        ended = sandbox.run([LAUNCH, "--", "python", "-c", HAMMER], 120)
         counting.stop()
     assert ended.exit_code == 0, ended.stderr
     found = acquisitions_from(counting.text, 1, PROGRAM_PHASE, asked, options)

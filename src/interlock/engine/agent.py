@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from interlock.catalog.types import MOUNT
 from interlock.engine.ended import Ended
 from interlock.errors import EngineError, FloodError
 from interlock.untrusted import parse_json
 
+# Where every sandbox has it.
+LAUNCH = f"{MOUNT}/launch"
 MOST_PROCESSES = 256
 # What is read of one process's stdout, and of its stderr.
 MOST_OUTPUT_BYTES = 16 * 2**20

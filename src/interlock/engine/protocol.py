@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
-from interlock.engine.ended import Ended as Ended  # noqa: PLC0414  others take it from here
+from interlock.engine.ended import Ended
 from interlock.engine.ownership import Life
 from interlock.errors import UnsupportedHereError
 from interlock.results.experiments import BaseImage, Built, EngineName, PackageSet
@@ -197,7 +197,7 @@ class Sandbox(Protocol):
         """Run a command line to its end or the deadline. A process that had to be killed takes the sandbox with it."""
         ...
 
-    def start_agent(self, launcher: str) -> Agent:
+    def start_agent(self) -> Agent:
         """Start the launcher as the agent that starts and feeds processes here until the sandbox is closed."""
         ...
 
@@ -209,7 +209,7 @@ class Sandbox(Protocol):
         """Count by BPF what happens in the sandbox from the first line of the block on, until `stop`."""
         ...
 
-    def mark_work(self, launcher: str) -> AbstractContextManager[None]:
+    def mark_work(self) -> AbstractContextManager[None]:
         """Mark what happens in the block as work, for a profiler that tells phases apart."""
         ...
 

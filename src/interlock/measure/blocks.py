@@ -16,7 +16,7 @@ from functools import partial
 from interlock.catalog.types import MOST_SECONDS, TWIN, label_of
 from interlock.catalog.workloads import Benchmark
 from interlock.engine.agent import Process
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.measure.processes import NOTHING_RUN, OK
 from interlock.measure.slots import Slot
 from interlock.measure.stopwatch import Phase

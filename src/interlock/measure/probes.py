@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from interlock.engine.agent import LAUNCH
 from interlock.engine.protocol import Sandbox, Workspace
 from interlock.errors import EngineError, UnsupportedHereError, last_line
-from interlock.measure.processes import LAUNCH, STRACE, parse_costs
+from interlock.measure.processes import STRACE, parse_costs
 from interlock.results.profiles import Method, Probe
 
 ATTEMPT = [LAUNCH, "--", "true"]

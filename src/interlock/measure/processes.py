@@ -9,10 +9,9 @@ from pydantic import ValidationError
 
 from interlock.catalog.types import DISK, MOUNT, SCRATCH, Data
 from interlock.catalog.variants import Gil
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.results.experiments import Outcome, ProcessCost, ProgramOutput, State
 
-LAUNCH = f"{MOUNT}/launch"
 # How each line of the launcher begins.
 PROCESS_LINE = '{"interlock_process"'
 WORKLOADS = f"{MOUNT}/workloads"

@@ -18,7 +18,8 @@ from pydantic import TypeAdapter
 
 from interlock.analysis.lock_sites import LOOP, caller_of, lock_name, roles
 from interlock.catalog.types import Data
-from interlock.engine.protocol import Ended, Sandbox, StackOptions
+from interlock.engine.ended import Ended
+from interlock.engine.protocol import Sandbox, StackOptions
 from interlock.errors import UnsupportedHereError, WorkloadError, last_line, shortened
 from interlock.measure.counts import parse_bpf, profile_data, readable
 from interlock.measure.tracks import Track

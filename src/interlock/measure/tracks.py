@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from interlock.catalog.workloads import Benchmark, Repetition
-from interlock.engine.protocol import Ended
+from interlock.engine.agent import LAUNCH
+from interlock.engine.ended import Ended
 from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import processes
 from interlock.measure.processes import NOTHING_RUN, OK
@@ -202,7 +203,7 @@ class Track:
             return Result(self, outcome, ended)
         options = self.kind.launcher_options(start.parallel, keeps_output=start.keeps_output)
         counting = ["--count-instructions"] if start.count_instructions else []
-        argv = [processes.LAUNCH, "--repeat", str(start.repeat), *options, *counting, "--", *start.argv]
+        argv = [LAUNCH, "--repeat", str(start.repeat), *options, *counting, "--", *start.argv]
         ended = slot.run(argv, self.deadline_s, self.surrounded(start.environment))
         outcome, output = self.kind.judge(ended, self.deadline_s, may_idle=start.may_idle)
         return Result(self, outcome, ended, output).with_all_of(start.repeat)

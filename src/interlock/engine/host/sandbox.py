@@ -22,13 +22,13 @@ import psutil
 
 from interlock.catalog.types import DISK, MOUNT, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
-from interlock.engine.agent import MOST_OUTPUT_BYTES, Agent, flood
-from interlock.engine.ended import NOT_FOUND
+from interlock.engine.agent import LAUNCH, MOST_OUTPUT_BYTES, Agent, flood
+from interlock.engine.ended import NOT_FOUND, Ended
 from interlock.engine.host import profiler
 from interlock.engine.host.account import MYSELF, Account, reading_it
 from interlock.engine.host.features import refused
 from interlock.engine.host.prefixes import LOCALE, environment_of, symbols_of
-from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended, Feature, StackOptions
+from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Feature, StackOptions
 from interlock.errors import EngineError, FloodError, UnsupportedHereError
 
 LIMITS_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -76,8 +76,8 @@ class HostSandbox:
         home = {"HOME": str(self.folder), "TMPDIR": self.places[SCRATCH]}
         return own | home | {name: translated_list(value, self.places) for name, value in more.items()}
 
-    def start_agent(self, launcher: str) -> Agent:
-        words = self.account.command([translated(launcher, self.places), "--agent"])
+    def start_agent(self) -> Agent:
+        words = self.account.command([translated(LAUNCH, self.places), "--agent"])
         channel = ProcessChannel(words, self._environment(NOTHING), self.folder)
         return Agent(
             channel,
@@ -105,7 +105,7 @@ class HostSandbox:
             finally:
                 self.watched.remove(cgroup)
 
-    def mark_work(self, launcher: str) -> AbstractContextManager[None]:
+    def mark_work(self) -> AbstractContextManager[None]:
         raise refused(Feature.SERVICES)
 
     def cpu_used(self) -> CpuUsed:

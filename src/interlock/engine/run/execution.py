@@ -18,15 +18,13 @@ from docker.models.containers import Container
 from requests.exceptions import HTTPError as RefusedError
 from urllib3.exceptions import HTTPError
 
-from interlock.catalog.types import MOUNT
-from interlock.engine.agent import MOST_OUTPUT_BYTES, Agent, ProcessTimeoutError, flood, text_of
+from interlock.engine.agent import LAUNCH, MOST_OUTPUT_BYTES, Agent, ProcessTimeoutError, flood, text_of
 from interlock.engine.client import SEE_LOG, engine_errors
 from interlock.engine.ended import Ended
 from interlock.engine.protocol import NOTHING
 from interlock.engine.run.leftovers import remove
 from interlock.errors import EngineError, FloodError, WorkloadError
 
-LAUNCHER = f"{MOUNT}/launch"
 # How often the kernel killed one of the container's processes for want of memory, in words of cgroup v2 or v1.
 OUT_OF_MEMORY = (
     "sed -n 's/^oom_kill //p' /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null"
@@ -101,17 +99,6 @@ def execute(
     output = run_to_end(client, execution)
     code = client.api.exec_inspect(execution)["ExitCode"]
     return Ended(code, text_of(output.stdout), text_of(output.stderr))
-
-
-def run_in_workload(container: Container, argv: Sequence[str]) -> Ended:
-    """Run argv in a container to its end; WorkloadError if the container is gone, killed at a deadline for instance."""
-    try:
-        return execute(container.client, container.id, argv)
-    except APIError as error:
-        raise WorkloadError(
-            found=f"its container is gone: {error.explanation}",
-            todo=f"Raise the deadline, or s{SEE_LOG[1:]}",
-        ) from None
 
 
 class Output:
@@ -204,10 +191,10 @@ def hang_up(stream: Any) -> None:
         getattr(stream, "_response", stream).close()
 
 
-def start_agent(client: DockerClient, container: Container, launcher: str = LAUNCHER) -> Agent:
+def start_agent(client: DockerClient, container: Container) -> Agent:
     """Start the launcher as a container's agent; EngineError if the engine cannot."""
     with engine_errors("the engine cannot start a cell's agent"):
-        execution = client.api.exec_create(container.id, [launcher, "--agent"], stdin=True)["Id"]
+        execution = client.api.exec_create(container.id, [LAUNCH, "--agent"], stdin=True)["Id"]
         return Agent(ExecutionChannel(client.api.exec_start(execution, socket=True)))
 
 

@@ -15,6 +15,7 @@ from requests.exceptions import RequestException
 
 from interlock import untrusted
 from interlock.catalog.types import MOUNT
+from interlock.engine.agent import LAUNCH
 from interlock.engine.client import engine_errors
 from interlock.engine.ownership import labels_of
 from interlock.engine.profilers import not_ready, refusal
@@ -147,12 +148,12 @@ def _refusal(profiler: Container) -> InterlockError:
 
 
 @contextmanager
-def work_marked(client: DockerClient, container: Container, launcher: str) -> Iterator[None]:
+def work_marked(client: DockerClient, container: Container) -> Iterator[None]:
     """Mark what the container does in the block as one phase, for a profiler that tells phases apart.
 
     The launcher's program begins it and its end ends it: a `cat` that waits until its input is closed.
     """
-    execution = client.api.exec_create(container.id, [launcher, "--", "cat"], stdin=True)["Id"]
+    execution = client.api.exec_create(container.id, [LAUNCH, "--", "cat"], stdin=True)["Id"]
     stream = client.api.exec_start(execution, socket=True)
     limit = time.monotonic() + END_S
     while not client.api.exec_inspect(execution)["Pid"] and time.monotonic() < limit:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from interlock.catalog.workloads import Benchmark, Metric, Workload
 from interlock.engine.agent import MOST_OUTPUT_BYTES
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.errors import WorkloadError, did_you_mean, last_line
 from interlock.measure.kinds.kind import Kind
 from interlock.measure.processes import WORKLOADS

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from interlock.catalog.workloads import Repetition
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.errors import UnsupportedHereError
 from interlock.measure.blocks import OnStart, run_started
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 from interlock.catalog.types import PREFIX
 from interlock.catalog.workloads import Benchmark, Repetition, Workload
 from interlock.engine.agent import MOST_OUTPUT_BYTES
-from interlock.engine.protocol import MEMORY_BYTES, Ended, Sandbox, StackOptions
+from interlock.engine.ended import Ended
+from interlock.engine.protocol import MEMORY_BYTES, Sandbox, StackOptions
 from interlock.errors import WorkloadError
 from interlock.measure.blocks import OnStart
 from interlock.measure.processes import OK, with_options

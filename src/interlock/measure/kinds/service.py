@@ -15,7 +15,6 @@ from interlock.engine.protocol import FIXED_RATE, Sandbox
 from interlock.errors import WorkloadError
 from interlock.measure.kinds.kind import COMMAND_PHASE, Working
 from interlock.measure.kinds.program import Program
-from interlock.measure.processes import LAUNCH
 from interlock.measure.services import (
     FIX_PROGRAM,
     HealthCheck,
@@ -96,13 +95,13 @@ class Running:
 
     def work(self) -> int:
         """Load it fully, and return how many requests it has answered."""
-        with self.sandbox.mark_work(LAUNCH):
+        with self.sandbox.mark_work():
             return self.load_fully().requests
 
     def ask(self) -> int:
         """Ask it for a while although it does not answer."""
         end_s = time.monotonic() + STANDS_STILL_S
-        with self.sandbox.mark_work(LAUNCH):
+        with self.sandbox.mark_work():
             while time.monotonic() < end_s:
                 self.track.session.network.ask(self.url)
         return 1

@@ -16,7 +16,7 @@ from interlock.engine.protocol import CpuUsed, Network, OwnStart, UserContainer
 from interlock.errors import LazyModule, WorkloadError
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind, Working
 from interlock.measure.kinds.service import NO_INSTRUCTIONS
-from interlock.measure.processes import LAUNCH, NOTHING_RUN, OK
+from interlock.measure.processes import NOTHING_RUN, OK
 from interlock.measure.pyperf_runs import run_metadata
 from interlock.measure.services import HealthCheck, parse_wrk, wait_until_healthy
 from interlock.measure.tracks import Result, Track
@@ -84,7 +84,7 @@ class UserService:
             self.warm(service, base)
 
             def work() -> int:
-                with service.mark_work(LAUNCH):
+                with service.mark_work():
                     return self.load(base).units
 
             yield Working(service, work)
