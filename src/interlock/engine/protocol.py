@@ -5,7 +5,6 @@ What an engine cannot do it says itself, by `cannot` beforehand or by the same U
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -311,21 +310,6 @@ class Workspace(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Installed:
-    """Packages, and the seconds that installing them took; others may have been installed at the same time."""
-
-    packages: PackageSet
-    took_s: float
-
-    @classmethod
-    def by(cls, ensure: Callable[[Built, Sequence[str]], PackageSet], image: Built, lines: Sequence[str]) -> Installed:
-        """Return what `ensure` returns, and the seconds that it took."""
-        start_s = time.monotonic()
-        packages = ensure(image, lines)
-        return cls(packages, time.monotonic() - start_s)
-
-
 class Installer(Protocol):
     """Installs the packages that workloads require, for the variants of a project."""
 
@@ -336,7 +320,7 @@ class Installer(Protocol):
         """Remove packages of what is gone."""
         ...
 
-    def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[Installed]:
+    def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[PackageSet]:
         """Return the packages of each image and its requirement lines, installed now if they were not.
 
         What cannot be had says so in its outcome.

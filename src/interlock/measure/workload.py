@@ -44,7 +44,6 @@ class WorkloadResult:
 def measure_workload(resources: Resources, workload: Workload, subjects: Sequence[Subject]) -> WorkloadResult:
     """Measure and profile one workload on all subjects and write their files."""
     clock = Stopwatch()
-    clock.add(Phase.PREPARING, resources.package_sets.workload_s(workload))
     with clock.during(Phase.PREPARING), ExitStack() as ends:
         try:
             session = ends.enter_context(open_session(resources, workload, clock))
@@ -92,14 +91,9 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
 
 
 def _opened(session: Session, subjects: Sequence[Subject]) -> Iterator[Cell]:
-    """Yield each subject's cell as soon as it is open; its variant's packages are of the first one's preparing."""
-    seen: set[str] = set()
+    """Yield each subject's cell as soon as it is open."""
     for subject in subjects:
         cell = Cell(session, subject)
-        if subject.variant not in seen:
-            packages_s = session.resources.package_sets.variant_s(subject.variant, session.workload)
-            cell.clock.add(Phase.PREPARING, packages_s)
-        seen.add(subject.variant)
         cell.slot()
         yield cell
 
