@@ -168,8 +168,8 @@ class EarlierMeasurements:
         if before is not None:
             for note in before.notes:
                 cell.note(note)
-            for phase, seconds in phases_of(before.times):
-                cell.clock.add(phase, seconds)
+            for phase in Phase if before.times else ():
+                cell.clock.add(phase, getattr(before.times, f"{phase.value}_s"))
 
 
 def silent_in(experiment: Experiment) -> set[str]:
@@ -179,11 +179,6 @@ def silent_in(experiment: Experiment) -> set[str]:
         for cell in experiment.cells
         if cell.outcome.state is State.TIMED_OUT and cell.mode != TWIN and cell.label not in experiment.facts
     }
-
-
-def phases_of(times: Times | None) -> list[tuple[Phase, float]]:
-    """Return the seconds of each phase; none where they are not recorded."""
-    return [(phase, getattr(times, f"{phase.value}_s")) for phase in Phase] if times else []
 
 
 def remaining(experiment: Experiment) -> list[str]:

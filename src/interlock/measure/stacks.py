@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -60,6 +60,9 @@ Function = tuple[str, int, str]
 # Lines by function and instruction.
 Lines = Mapping[tuple[Function, int], int]
 Key = tuple[str, str, tuple[str, ...], tuple[str, ...]]
+K = TypeVar("K")
+# What of a place of the profiler is no count.
+WORDS = {"phase", "stack", "call", "operation"}
 
 
 class _Frames(Data):
@@ -207,7 +210,7 @@ def lock_sites_of(
     check_sums(sites, work.counted)
     used = {site["stack"] for site in sites} | {edge[end] for edge in edges for end in ("waiter", "waker")}
     chains, frames = _named_stacks(data, used, ask)
-    merged = _merged(sites, chains, frames)
+    merged = _added(sites, lambda site: _key(site, chains, frames))
     known = roles(chains.values())
     named = [_site(key, counts, known) for key, counts in merged.items()]
     order = sorted(range(len(named)), key=lambda index: (-named[index].ns, -named[index].calls))
@@ -262,13 +265,17 @@ def acquisitions_of(
     taken = [place for place in data["acquires"] if place["phase"] == work.phase]
     stopped = [place for place in data["pauses"] if place["phase"] == work.phase]
     chains, frames = _named_stacks(data, {place["stack"] for place in (*taken, *stopped)}, ask)
+
+    def stack_of(place: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return chains.get(place["stack"], ()), frames.get(place["stack"], ())
+
     acquires = [
         Acquires(lock=lock_name(c, python, {}), caller=caller_of(python), python=list(python), c=list(c), **counts)
-        for (c, python), counts in _added(taken, chains, frames).items()
+        for (c, python), counts in _added(taken, stack_of).items()
     ]
     pauses = [
         Pauses(caller=caller_of(python), python=list(python), c=list(c), **counts)
-        for (c, python), counts in _added(stopped, chains, frames).items()
+        for (c, python), counts in _added(stopped, stack_of).items()
     ]
     return Acquisitions(
         units=work.units,
@@ -280,17 +287,15 @@ def acquisitions_of(
     )
 
 
-def _added(
-    places: Sequence[Mapping[str, Any]], chains: Mapping[str, tuple[str, ...]], frames: Mapping[str, tuple[str, ...]]
-) -> dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, int]]:
-    """Add up the counts of places whose stacks are the same; those that begin with `max_` are maxima."""
-    added: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, int]] = {}
+def _added(places: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], K]) -> dict[K, dict[str, int]]:
+    """Add up the counts of places that have their key in common; those that begin with `max_` are maxima."""
+    added: dict[K, dict[str, int]] = {}
     for place in places:
-        into = added.setdefault((chains.get(place["stack"], ()), frames.get(place["stack"], ())), defaultdict(int))
+        into = added.setdefault(key(place), defaultdict(int))
         for name, value in place.items():
             if name.startswith("max_"):
                 into[name] = max(into[name], value)
-            elif name not in {"phase", "stack"}:
+            elif name not in WORDS:
                 into[name] += value
     return added
 
@@ -347,21 +352,6 @@ def _key(site: Mapping[str, Any], chains: Mapping[str, tuple[str, ...]], frames:
     """Return what a site is: operations that differ in their bits alone are one."""
     operation = "wake" if _wakes(site["operation"]) else "wait" if site["operation"] else ""
     return site["call"], operation, chains.get(site["stack"], ()), frames.get(site["stack"], ())
-
-
-def _merged(
-    sites: Sequence[Mapping[str, Any]],
-    chains: Mapping[str, tuple[str, ...]],
-    frames: Mapping[str, tuple[str, ...]],
-) -> dict[Key, dict[str, int]]:
-    """Add up the sites whose stacks are the same: of several processes, say."""
-    merged: dict[Key, dict[str, int]] = {}
-    for site in sites:
-        into = merged.setdefault(_key(site, chains, frames), defaultdict(int))
-        for name in ("calls", "ns", "errors", "woke_nobody"):
-            into[name] += site[name]
-        into["max_ns"] = max(into["max_ns"], site["max_ns"])
-    return merged
 
 
 def _site(key: Key, counts: Mapping[str, int], known: Mapping[str, str]) -> Site:
