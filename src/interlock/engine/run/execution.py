@@ -1,4 +1,8 @@
-"""Processes in a container that idles: by the engine, which starts each of them, or by the launcher as its agent."""
+"""Processes in a container that idles: by the launcher as its agent, or by the engine, which starts each of them.
+
+By the engine is what a profiler watches, what may take the container with it and what asks after that: an agent's own
+calls would be counted with the work's.
+"""
 
 from __future__ import annotations
 
