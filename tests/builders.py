@@ -27,17 +27,8 @@ from interlock.catalog.variants import (
 )
 from interlock.catalog.workloads import Benchmark, Metric, Repetition, Workload
 from interlock.engine.agent import Agent
-from interlock.engine.protocol import (
-    NOTHING,
-    Answer,
-    Counting,
-    CpuUsed,
-    Ended,
-    LoadRun,
-    OwnStart,
-    StackOptions,
-    UserContainer,
-)
+from interlock.engine.ended import Ended
+from interlock.engine.protocol import NOTHING, Answer, Counting, CpuUsed, LoadRun, OwnStart, StackOptions, UserContainer
 from interlock.measure import processes
 from interlock.measure.cells import Resources
 from interlock.measure.watching import Observers
@@ -53,7 +44,7 @@ from interlock.results.experiments import (
     ProcessCost,
     State,
 )
-from interlock.results.profiles import BenchmarkProfile, CallCounts, Method, PhaseCounts
+from interlock.results.profiles import BenchmarkProfile, CallCounts, PhaseCounts
 from interlock.results.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -397,16 +388,16 @@ class ScriptedSandbox:
         self.environment = environment
         return self.answer(self, argv)
 
-    def start_agent(self, launcher: str) -> Agent:
+    def start_agent(self) -> Agent:
         return Agent(ScriptedChannel(self))
 
     def has_no_memory_left(self) -> bool:
         return False
 
-    def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
+    def count(self, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
         raise NotImplementedError
 
-    def mark_work(self, launcher: str) -> AbstractContextManager[None]:
+    def mark_work(self) -> AbstractContextManager[None]:
         raise NotImplementedError
 
     def cpu_used(self) -> CpuUsed:

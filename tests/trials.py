@@ -10,7 +10,7 @@ from interlock.analysis.comparison import Table, tables
 from interlock.catalog.services import ServiceAddress
 from interlock.catalog.types import TWIN, label_of, split_label
 from interlock.engine.protocol import CpuUsed
-from interlock.measure.kinds.users_service import HEALTHY_AFTER, MEMORY, Loaded, UserServiceRun, service_run
+from interlock.measure.kinds.users_service import HEALTHY_AFTER, MEMORY, Loaded, service_run
 from interlock.measure.pyperf_runs import in_block
 from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE, BenchmarkValues, Estimator, Experiment, Outcome
@@ -89,7 +89,7 @@ def write_tried(folder: Path, experiment: Experiment, seconds: Mapping[str, floa
     for cell in experiment.cells:
         if cell.label in seconds:
             runs = [
-                in_block(service_run(workload, benchmark, _ran(seconds[cell.label] * noise)), number, Estimator.MEAN)
+                in_block(service_run(workload, benchmark, *_ran(seconds[cell.label] * noise)), number, Estimator.MEAN)
                 for number, noise in enumerate(NOISE, 1)
             ]
             path = store.cell_path(folder, experiment.host["folder"], cell.variant, cell.mode, workload.name)
@@ -97,6 +97,6 @@ def write_tried(folder: Path, experiment: Experiment, seconds: Mapping[str, floa
     store.write_json(folder / EXPERIMENT_FILE, experiment.model_copy(update={"name": folder.name}))
 
 
-def _ran(unit_s: float) -> UserServiceRun:
+def _ran(unit_s: float) -> tuple[Loaded, CpuUsed]:
     figures = {"latency_p50_s": 0.01, "latency_p99_s": 0.05, "work_cpu_s": 0.5, MEMORY: 5e7, HEALTHY_AFTER: 0.6}
-    return UserServiceRun(Loaded(unit_s, round(1 / unit_s)), CpuUsed(0.7, 0.1), 50_000_000, figures)
+    return Loaded(unit_s, round(1 / unit_s), figures), CpuUsed(0.7, 0.1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.analysis.lock_sites import caller_of, costs_by, differences, lock_name, roles, up_to_loop, waiting_share
+from interlock.analysis.lock_sites import caller_of, costs_by, differences, lock_name, roles
 from interlock.results.profiles import UNNAMED, LockSites, Site
 
 
@@ -51,14 +51,6 @@ def test_methods_of_two_classes_are_two_places_where_both_interpreters_name_the_
         "GIL in pool.py Pool.acquire",
         "GIL in pool.py Lock.acquire",
     }
-
-
-@pytest.mark.parametrize(
-    ("ns", "threads", "share"), [(1000, 1, 0.8), (1000, 4, 0.2), (400, 8, 0.25), (0, 4, None), (1000, 0, None)]
-)
-def test_the_waiting_share_is_of_the_time_that_all_threads_had(ns: int, threads: int, share: float | None) -> None:
-    wake = GIL.model_copy(update={"operation": "wake"})
-    assert waiting_share([GIL, POOL, wake], ns, threads) == share
 
 
 def test_the_named_share_counts_calls() -> None:
@@ -167,11 +159,6 @@ def test_the_caller_is_the_first_frame_outside_the_library_of_locks_and_queues()
     assert caller_of(started) == started[-1]
     assert caller_of(["/app/my_queue.py:3 get", USER]) == "/app/my_queue.py:3 get"
     assert caller_of([]) == ""
-
-
-def test_a_chain_ends_at_the_innermost_loop() -> None:
-    assert up_to_loop(["sem_post (libc.so.6)", LOOP, "python3.13+0x1", LOOP]) == ["sem_post (libc.so.6)", LOOP]
-    assert up_to_loop(["clone (libc.so.6)"]) == ["clone (libc.so.6)"]
 
 
 def test_an_unnamed_function_that_yields_spins_for_a_mutex() -> None:

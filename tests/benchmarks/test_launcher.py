@@ -13,6 +13,7 @@ from pathlib import Path
 import pyperf
 import pytest
 
+from interlock.engine.agent import LAUNCH
 from interlock.measure import processes
 from tests.benchmarks.cell import Cell, compiled, started_cell
 
@@ -54,7 +55,7 @@ def cell(tmp_path: Path) -> Iterator[Cell]:
 
 
 def launched_s(cell: Cell, *argv: str) -> list[float]:
-    output = cell.run(processes.LAUNCH, "--repeat", str(STARTS), "--discard-stdout", "--", *argv)
+    output = cell.run(LAUNCH, "--repeat", str(STARTS), "--discard-stdout", "--", *argv)
     return [cost.wall_s for cost in processes.parse_costs(output)]
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from interlock.engine.agent import LAUNCH
 from interlock.engine.run.profiler import counting
 from interlock.measure import processes
-from interlock.results.profiles import Method
 from tests.benchmarks.cell import OWNER, Cell, compiled, started_cell
 
 ROUNDS = 5
@@ -58,7 +58,7 @@ def interleaved(cell: Cell, argv: list[str], ways: dict[str, Way]) -> dict[str, 
         walls = {}
         for name, (context, tracer) in ways.items():
             with context():
-                walls[name] = processes.parse_costs(cell.run(processes.LAUNCH, "--", *tracer, *argv))[-1].wall_s
+                walls[name] = processes.parse_costs(cell.run(LAUNCH, "--", *tracer, *argv))[-1].wall_s
         plain = next(iter(walls.values()))
         for name, wall in walls.items():
             ratios[name].append(wall / plain)
@@ -78,8 +78,8 @@ def test_what_a_probe_costs_its_cell(program: str, cell: Cell, capsys: pytest.Ca
     ways: dict[str, Way] = {
         "without": (nullcontext, []),
         "without, again": (nullcontext, []),
-        "bpf": (lambda: counting(cell.client, cell.instruments_id, OWNER, cell.container, Method.BPF), []),
-        "strace-futex": (nullcontext, processes.STRACE_FUTEX),
+        "bpf": (lambda: counting(cell.client, cell.instruments_id, OWNER, cell.container), []),
+        "strace-futex": (nullcontext, processes.STRACE),
     }
     ratios = interleaved(cell, PROGRAMS[program], ways)
     with capsys.disabled():

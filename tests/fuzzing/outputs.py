@@ -6,18 +6,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from interlock.catalog.workloads import Benchmark
 from interlock.engine.build import base, image, one_build
+from interlock.engine.ended import Ended
 from interlock.engine.packages import audit, pip_output, pip_report
-from interlock.engine.protocol import Ended
 from interlock.engine.run import user_images
 from interlock.engine.run.containers import parse_cpu_used, parse_memory_bytes
 from interlock.errors import InterlockError
-from interlock.measure import disturbances, processes, profiling, services, stacks
-from interlock.measure.instructions import parse_cachegrind
+from interlock.measure import processes, profiling, services, stacks
+from interlock.measure.counts import parse_bpf, parse_strace, profile_data
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.kinds.pyperf import PyperfScript
 from interlock.measure.kinds.pytest import PytestSuite
@@ -26,7 +25,7 @@ from interlock.results.profiles import CallCounts, PhaseCounts
 from interlock.trial.gil import gil_states
 from tests.builders import make_workload
 from tests.fuzzing.damage import Form, Target, each, of_text
-from tests.measure.test_profiling import REAL, bpf
+from tests.measure.test_counts import REAL, bpf
 from tests.measure.test_services import BAD, DROPPED, GOOD, LATE, NONE, printed
 from tests.measure.test_stacks import DATA, FRAME
 
@@ -112,12 +111,12 @@ def _fixed_rate(text: str) -> object:
 
 
 def _phases(text: str) -> object:
-    return profiling.profile_by_phases(profiling.parse_bpf(text), 100, "work")
+    return profiling.profile_by_phases(parse_bpf(text), 100, "work")
 
 
 def _stacks(text: str) -> None:
     """The last line of what the profiler prints with stacks."""
-    data = profiling._json(text)
+    data = profile_data(text)
     for read in (stacks.lock_sites_of, stacks.acquisitions_of):
         try:
             read(
@@ -167,30 +166,13 @@ def _profiles() -> list[str]:
     return [
         REAL,
         bpf(),
-        'ready\n{"syscalls": {"read": 3, "futex": 2}, "total": 5}\n',
-        "==7== I refs:  1,234,567\n==7==\n",
         json.dumps({**DATA, "probed": ["PyMutex_Lock"], "acquires": [place], "pauses": [pause]}),
         json.dumps({"offsets": offsets, "files": ["/usr/lib/libpython3.13.so"], "missing": ""}),
         json.dumps([[FRAME[3], 12]]),
     ]
 
 
-def _kernel(text: str, folder: Path) -> object:
-    for name in ("proc/stat", "proc/vmstat", "proc/7/stat", "proc/7/cmdline"):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    for name in ("thermal_throttle/core_throttle_count", "cpufreq/scaling_max_freq"):
-        path = folder / "sys/devices/system/cpu/cpu0" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    return disturbances.sample(folder)
-
-
 KERNEL = [
-    "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 1\n",
-    "nr_free_pages 1\npswpin 3\npswpout 4\n",
-    "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 99 1000 10 18446744073709551615\n",
     "usage_usec 10\nuser_usec 4\nsystem_usec 6\n",
     "123456\n654321\n",
     "anon 4096\nfile 0\ntotal_rss 5\n",
@@ -234,9 +216,7 @@ LOADS: tuple[Parser, ...] = (
 )
 PROFILERS: tuple[Parser, ...] = (
     _phases,
-    profiling.parse_tracepoints,
-    profiling.parse_strace,
-    parse_cachegrind,
+    parse_strace,
     _stacks,
     _interpreter,
 )
@@ -247,6 +227,6 @@ OUTPUTS = {
     "an interpreter's facts": Target(of_text(_facts), lambda: ["version=3.13.1\nimplementation=cpython\nthread_flavour=pthread\ngil=on\noptimisation=-O3\nloaded_libraries=a b\nprefix=/usr\n"], refuses=(ValueError,)),
     "a load's and a benchmark tool's output": Target(each(*map(of_text, LOADS)), lambda: [GOOD, BAD, DROPPED, LATE, NONE, printed(), PYPERF, f"x\n{PYTEST}\ny", *SAID], Form.LINES),
     "profilers' output": Target(each(*map(of_text, PROFILERS)), cache(_profiles), Form.LINES),
-    "the kernel's tables": Target(each(_kernel, of_text(parse_cpu_used), of_text(parse_memory_bytes)), lambda: KERNEL),
+    "the kernel's tables": Target(each(of_text(parse_cpu_used), of_text(parse_memory_bytes)), lambda: KERNEL),
     "logs of builds": Target(of_text(_logs), lambda: LOGS),
 }  # fmt: skip

@@ -14,9 +14,10 @@ import pytest
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import Right
 from interlock.catalog.variants import Surroundings
+from interlock.engine.agent import LAUNCH
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.engine.run import containers, execution, leftovers
 from interlock.engine.run.execution import Commands
 from interlock.errors import WorkloadError
@@ -61,7 +62,7 @@ def test_a_short_command_yields_the_same_until_its_container_is_gone(client: Any
 
 
 def test_programs_and_launcher_come_with_the_volume(client: Any, cell: Any) -> None:
-    argv = [processes.LAUNCH, "--repeat", "2", "--", "python", "/interlock/workloads/hello.py"]
+    argv = [LAUNCH, "--repeat", "2", "--", "python", "/interlock/workloads/hello.py"]
     ended = execution.run_process(client, cell, argv, deadline_s=30)
     assert ended.stdout.count("hello from the volume") == 2
     costs = processes.parse_costs(ended.stdout)

@@ -12,6 +12,7 @@ from docker.errors import NotFound
 
 from interlock.catalog.types import PREFIX
 from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.agent import LAUNCH
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.run import execution, leftovers
 from interlock.measure import processes
@@ -71,8 +72,8 @@ def test_an_interpreter_in_memory_is_there_again_after_a_deadline(client: Any, b
 def test_after_an_eviction_imports_read_from_the_disk_every_time(client: Any, built: Images, volume: str) -> None:
     cell = start(client, OWNER, built[NO_THREADS], volume, ON_VOLUME)
     python = ["--repeat", "2", "--", "python", "-c", READ]
-    cold = said(client, cell, processes.LAUNCH, "--evict", PREFIX, *python)
-    hot = said(client, cell, processes.LAUNCH, *python)
+    cold = said(client, cell, LAUNCH, "--evict", PREFIX, *python)
+    hot = said(client, cell, LAUNCH, *python)
     read = [[int(line.split()[1]) for line in text.splitlines() if line.startswith("read ")] for text in (cold, hot)]
     # The .pyc files alone are more than 100 kB.
     assert min(read[0]) > 100_000
@@ -82,7 +83,7 @@ def test_after_an_eviction_imports_read_from_the_disk_every_time(client: Any, bu
 
 def test_an_interpreter_in_memory_cannot_be_evicted(client: Any, built: Images, volume: str) -> None:
     cell = start(client, OWNER, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs", rights=("root",)))
-    ended = execution.run_process(client, cell, [processes.LAUNCH, "--evict", PREFIX, "--", "true"], 60)
+    ended = execution.run_process(client, cell, [LAUNCH, "--evict", PREFIX, "--", "true"], 60)
     assert ended.exit_code == 1
     assert "pages stay in memory" in ended.stderr
 

@@ -17,11 +17,11 @@ import pytest
 from docker.errors import APIError
 
 from interlock.catalog.workloads import Workload
+from interlock.engine.agent import LAUNCH
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.run import containers, leftovers
 from interlock.errors import WorkloadError
-from interlock.measure import processes
 from interlock.measure.cells import Cell, Resources, open_session
 from interlock.measure.workload import measure_workload
 from interlock.results import store
@@ -244,7 +244,7 @@ def test_a_cell_that_had_no_memory_left_is_there_again_for_the_next_process(
         sandbox = network.open_sandbox(str(subject.image_id))
         failed = sandbox.run(["python", "-c", "raise SystemExit(1)"], 30)
         assert (failed.exit_code, failed.out_of_memory) == (1, False)
-        hungry = sandbox.run([processes.LAUNCH, "--", "python", "-c", HUNGRY], 60)
+        hungry = sandbox.run([LAUNCH, "--", "python", "-c", HUNGRY], 60)
     assert hungry.out_of_memory
     assert hungry.took_sandbox
     assert sandbox.id not in {one.id for one in client.containers.list(all=True, ignore_removed=True)}

@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 
 from interlock.catalog.workloads import Workload
+from interlock.engine.agent import LAUNCH
 from interlock.engine.run import containers, execution, profiler
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import EngineError, TracerError
-from interlock.measure import processes, profiling
+from interlock.measure import probes, processes, profiling
 from interlock.measure.cells import Cell, Resources, open_session
-from interlock.measure.profiling import best_probe
+from interlock.measure.counts import parse_bpf, parse_strace
+from interlock.measure.probes import best_probe
 from interlock.measure.watching import Observers
 from interlock.results.experiments import Subject
 from interlock.results.profiles import BenchmarkProfile, Method, PhaseCounts, Probe
@@ -29,6 +31,7 @@ from tests.integration.images import QUICK, Images
 
 OWNER = f"test-profiler-{os.getpid()}"
 TRUTH = "/interlock/workloads/truth"
+FUTEX = 202  # of x86-64
 
 # What truth.c does, by its own constants.
 WORKERS, SHORT_THREADS, FORKS, EXECS = 4, 500, 200, 100
@@ -72,13 +75,13 @@ def open_cell(client: Any, built: Images, volume: str, variant: str = QUICK) -> 
 
 
 def run(client: Any, cell: Any, *argv: str, environment: dict[str, str] | None = None) -> None:
-    ended = execution.run_process(client, cell, [processes.LAUNCH, "--", *argv], 60, environment)
+    ended = execution.run_process(client, cell, [LAUNCH, "--", *argv], 60, environment)
     assert ended.exit_code == 0, ended.stderr
 
 
-def count(client: Any, instruments_image: str, cell: Any, method: Method, *argv: str) -> str:
+def count(client: Any, instruments_image: str, cell: Any, *argv: str) -> str:
     """What the profiler printed of a process in the cell."""
-    with profiler.counting(client, instruments_image, OWNER, cell, method) as counting:
+    with profiler.counting(client, instruments_image, OWNER, cell) as counting:
         run(client, cell, *argv)
         counting.stop()
     return counting.text
@@ -94,7 +97,7 @@ def calls(phase: PhaseCounts) -> dict[str, int]:
 
 
 def assert_exact(text: str) -> None:
-    phases = profiling.parse_bpf(text)
+    phases = parse_bpf(text)
     work = phases["work"]
     assert calls(work) == EXPECTED
     assert work.syscalls["read"].errors == {"EBADF": 40_000}
@@ -137,7 +140,7 @@ def test_every_known_count_matches_exactly_and_nothing_is_lost(
     told_by: str,
 ) -> None:
     monkeypatch.setattr(profiler, "HOST_CGROUPS", cgroups)
-    text = count(client, instruments_image, open_cell(client, built, volume), Method.BPF, *START_TRUTH)
+    text = count(client, instruments_image, open_cell(client, built, volume), *START_TRUTH)
     assert f'"filter": "{told_by}"' in text
     assert_exact(text)
 
@@ -149,7 +152,7 @@ def test_two_cells_profiled_at_once_do_not_see_each_other(
     both_ready = threading.Barrier(2, timeout=60)
 
     def profile_one(cell: Any) -> None:
-        with profiler.counting(client, instruments_image, OWNER, cell, Method.BPF) as counting:
+        with profiler.counting(client, instruments_image, OWNER, cell) as counting:
             both_ready.wait()
             run(client, cell, *START_TRUTH)
             both_ready.wait()
@@ -176,55 +179,51 @@ def test_this_machine_has_bpf_and_says_whether_it_counts_instructions(client: An
     assert probe.no_instructions == "" or "instructions" in probe.no_instructions
 
 
-FALLBACKS = [[Method.BPF], [Method.BPF, Method.TRACEPOINTS], [Method.BPF, Method.TRACEPOINTS, Method.STRACE_FUTEX]]
-
-
 @pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")
-@pytest.mark.parametrize(("refused", "left"), list(zip(FALLBACKS, [*Method][1:], strict=True)))
-def test_what_is_refused_falls_back_to_the_next_best_and_is_named_with_its_reason(
-    client: Any, instruments_image: str, monkeypatch: pytest.MonkeyPatch, refused: list[Method], left: Method
+@pytest.mark.parametrize("has_strace", [True, False])
+def test_where_bpf_is_refused_strace_counts_and_the_reason_is_named(
+    client: Any, instruments_image: str, monkeypatch: pytest.MonkeyPatch, has_strace: bool
 ) -> None:
-    monkeypatch.setattr(profiler, "counting", refusing(refused))
-    if Method.STRACE_FUTEX in refused:
-        monkeypatch.setattr(profiling, "STRACE_FUTEX", ["/interlock/no-such-strace"])
-    probe = best_probe(ContainerWorkspace(client, OWNER, instruments_image))
-    assert (probe.method, list(probe.refused)) == (left, refused)
-    assert all(reason and "\n" not in reason for reason in probe.refused.values())
-
-
-def refusing(methods: list[Method]) -> Any:
     @contextmanager
-    def counting(client: Any, image_id: str, owner: str, cell: Any, method: Method, **_: Any) -> Iterator[None]:
-        if method in methods:
-            raise EngineError(found=f"{method} is refused", todo="Nothing.")
+    def refusing(*_: Any) -> Iterator[None]:
+        raise EngineError(found="BPF is refused", todo="Nothing.")
         yield
 
-    return counting
+    monkeypatch.setattr(profiler, "counting", refusing)
+    if not has_strace:
+        monkeypatch.setattr(probes, "STRACE", ["/interlock/no-such-strace"])
+        with pytest.raises(EngineError, match="bpf: BPF is refused; strace: "):
+            best_probe(ContainerWorkspace(client, OWNER, instruments_image))
+        return
+    probe = best_probe(ContainerWorkspace(client, OWNER, instruments_image))
+    assert (probe.method, probe.refused) == (Method.STRACE_FUTEX, {Method.BPF: "BPF is refused"})
 
 
 def test_each_start_of_a_row_is_counted_and_the_launcher_never(
     client: Any, built: Images, volume: str, instruments_image: str
 ) -> None:
     cell = open_cell(client, built, volume)
-    with profiler.counting(client, instruments_image, OWNER, cell, Method.BPF) as counting:
-        argv = [processes.LAUNCH, "--repeat", "3", "--", "sh", "-c", "true"]
+    with profiler.counting(client, instruments_image, OWNER, cell) as counting:
+        argv = [LAUNCH, "--repeat", "3", "--", "sh", "-c", "true"]
         assert execution.run_process(client, cell, argv, 60).exit_code == 0
         counting.stop()
-    startup = profiling.parse_bpf(counting.text)["startup"]
+    startup = parse_bpf(counting.text)["startup"]
     assert startup.syscalls["exit_group"].calls == 3
     assert "wait4" not in startup.syscalls
     assert "execve" not in startup.syscalls
 
 
 def test_strace_counts_a_known_number_of_calls(client: Any, built: Images, volume: str) -> None:
-    calls = "for _ in range(1234): os.getppid()"
-    errors = "for _ in range(56):\n try: os.close(999)\n except OSError: pass"
-    program = f"import os\n{calls}\n{errors}"
+    call = f"{FUTEX}, ctypes.byref(word), wake"
+    program = (
+        "import ctypes\nword, libc = ctypes.c_int(0), ctypes.CDLL(None)\n"
+        f"for wake in [1] * 1234 + [99] * 56: libc.syscall({call}, 1, None, None, 0)"
+    )
     cell = open_cell(client, built, volume)
     ended = execution.run_process(client, cell, [*processes.STRACE, "python", "-c", program], deadline_s=60)
-    counts = profiling.parse_strace(ended.stderr)
-    assert counts.syscalls["getppid"].calls == 1234
-    assert counts.syscalls["close"].errors["any"] >= 56
+    futex = parse_strace(ended.stderr).syscalls["futex"]
+    assert 1290 <= futex.calls < 1390
+    assert 56 <= futex.errors["any"] < 66
 
 
 HOLD_AN_EVENT = """
@@ -248,7 +247,7 @@ def test_beside_a_tracer_that_uses_perfs_events_it_refuses_by_name(
         assert tracer.stdout is not None
         assert tracer.stdout.readline() == "holding\n"
         with pytest.raises(TracerError, match=rf"\(pid {tracer.pid}\)"):
-            count(client, instruments_image, cell, Method.BPF, "true")
+            count(client, instruments_image, cell, "true")
         tracer.communicate("")
 
 
@@ -258,7 +257,7 @@ def test_beside_strace_in_the_cell_it_refuses_by_name(
     cell = open_cell(client, built, volume)
     cell.exec_run([*processes.STRACE, "sleep", "30"], detach=True)
     with pytest.raises(TracerError, match=r"(strace|ld\.so) \(pid \d+\) is tracing"):
-        count(client, instruments_image, cell, Method.BPF, "true")
+        count(client, instruments_image, cell, "true")
 
 
 # One system call of each kind per unit: not by a lock, of which no interpreter promises how it asks the kernel. Their
@@ -294,18 +293,18 @@ profile_loops = 10
 """
 
 
-# perf's tracepoints take ten seconds to open and to close, each of two times: tests/proofs.
-@pytest.mark.parametrize("method", [one for one in Method if one is not Method.TRACEPOINTS])
+@pytest.mark.parametrize("method", Method)
 def test_each_probe_finds_the_same_futex_calls_per_unit_of_work(
     client: Any, built: Images, volume: str, instruments_image: str, method: Method
 ) -> None:
-    found = profiled_wakes(ContainerWorkspace(client, OWNER, instruments_image, volume), built[QUICK].image_id, method)
+    workspace = ContainerWorkspace(client, OWNER, instruments_image, volume)
+    profile = profiled_wakes(workspace, built[QUICK].image_id, method)
     # A run of its own is deducted for the start: a handful of calls either way.
-    assert found.futex_per_unit == pytest.approx(1, abs=0.01)
-    if method is not Method.STRACE_FUTEX:
-        assert found.calls_per_unit(["getppid"]) == pytest.approx(1, abs=0.01)
-    assert found.method is method
-    assert found.perturbed is method.perturbs
+    assert profile.futex_per_unit == pytest.approx(1, abs=0.01)
+    if method is Method.BPF:
+        assert profile.calls_per_unit(["getppid"]) == pytest.approx(1, abs=0.01)
+    assert profile.method is method
+    assert profile.perturbed is method.perturbs
 
 
 def profiled_wakes(workspace: ContainerWorkspace, image_id: str | None, method: Method) -> BenchmarkProfile:

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from interlock.catalog.workloads import Benchmark, Workload
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.engine.run import execution, leftovers
 from interlock.measure.cells import Cell, Resources, open_session
 from interlock.measure.kinds import service as services
-from interlock.measure.profiling import best_probe, profile_of
+from interlock.measure.probes import best_probe
+from interlock.measure.profiling import profile_of
 from interlock.measure.tracks import Track
 from interlock.results.experiments import Outcome, State, Subject
 from tests.integration.images import QUICK, Images

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from interlock.engine.agent import LAUNCH
 from interlock.engine.protocol import Sandbox, StackOptions
 from interlock.engine.run import containers
 from interlock.engine.run.workspace import ContainerSandbox
-from interlock.measure import processes, profiling
+from interlock.measure import processes
 from interlock.measure.kinds.kind import PROGRAM_PHASE
-from interlock.measure.stacks import Interpreter
-from interlock.results.profiles import Acquisitions, LockSites, Method
+from interlock.measure.stacks import Interpreter, acquisitions_from, lock_sites_from
+from interlock.results.profiles import Acquisitions, LockSites
 from tests.integration import lock_lines
 from tests.integration.images import FREE_THREADED, QUICK, Images
 
@@ -66,20 +67,20 @@ def test_functions_of_the_interpreter_have_names_where_its_symbols_are_here(
 def lock_sites(sandbox: Sandbox, pairs: int) -> LockSites:
     asked = Interpreter(sandbox)
     options = asked.frames()
-    return profiling.lock_sites_from(_watched(sandbox, options, pairs), PROGRAM_PHASE, 1, asked, options)
+    return lock_sites_from(_watched(sandbox, options, pairs), 1, PROGRAM_PHASE, asked, options)
 
 
 def acquisitions(sandbox: Sandbox, pairs: int) -> Acquisitions:
     asked = Interpreter(sandbox)
     options = asked.frames().with_acquires()
     text = _watched(sandbox, options, pairs)
-    return profiling.acquisitions_from(text, PROGRAM_PHASE, 1, asked, options)
+    return acquisitions_from(text, 1, PROGRAM_PHASE, asked, options)
 
 
 def _watched(sandbox: Sandbox, options: StackOptions, pairs: int) -> str:
     program = f"{processes.WORKLOADS}/{lock_lines.PROGRAM.name}"
-    with sandbox.count(Method.BPF, options) as counting:
-        ended = sandbox.run([processes.LAUNCH, "--", "python", program, str(pairs)], 60)
+    with sandbox.count(options) as counting:
+        ended = sandbox.run([LAUNCH, "--", "python", program, str(pairs)], 60)
         counting.stop()
     assert ended.exit_code == 0, ended.stderr
     return counting.text

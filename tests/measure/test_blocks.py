@@ -128,7 +128,7 @@ def test_a_block_begins_without_the_pages_that_interpreters_had_before() -> None
     tracks = rows_of("base", "base+twin", "base+mode", "gone", "old", "silent", known=known)
     tracks[2].cell.slot(1)
     told = told_by(tracks)
-    blocks.renew_pages(tracks)
+    blocks._renew_pages(tracks)
     assert told == ["base drops /base", "base+twin drops /base", *["base+mode drops /base+mode"] * 2]
     assert tracks[3].cell.slot().agent is None
 

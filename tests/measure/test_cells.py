@@ -73,7 +73,7 @@ def test_a_workload_goes_on_in_the_sandboxes_of_the_one_before_with_their_agents
     first, second = (Session(resources, make_workload(name), make_network()) for name in ("locks", "startup"))
     cell, again = Cell(first, SUBJECT), Cell(second, SUBJECT)
     slot = cell.slot()
-    slot.agent = slot.sandbox.start_agent("")
+    slot.agent = slot.sandbox.start_agent()
     cell.leave()
     assert again.slot().sandbox is slot.sandbox
     assert again.slot().agent is slot.agent

@@ -16,7 +16,8 @@ import pytest
 from docker.errors import DockerException
 
 from interlock.catalog.project import Catalog
-from interlock.engine.protocol import Ended, Engine
+from interlock.engine.ended import Ended
+from interlock.engine.protocol import Engine
 from interlock.errors import EngineError, StoreError
 from interlock.measure import disturbances, experiment
 from interlock.measure.assignment import Assignment

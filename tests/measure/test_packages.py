@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Workload
-from interlock.engine.protocol import Installed
 from interlock.measure.packages import NO_PACKAGES, PackageSets, install_required
 from interlock.results.experiments import Outcome, PackageSet, State
 from tests.builders import METRIC, OK, make_benchmark, make_built, make_variant, make_workload
@@ -27,16 +25,14 @@ class Installer:
         self.asked: list[tuple[str, list[str]]] = []
         self.catalog = self
         self.variants = VARIANTS
-        self.took_s = 1.0
 
     def tidy(self) -> None:
         self.asked.clear()
 
-    def ensure_all(self, wanted: Any) -> list[Installed]:
+    def ensure_all(self, wanted: Any) -> list[PackageSet]:
         self.asked += [(image.variant, [*lines]) for image, lines in wanted]
         return [
-            Installed(PackageSet(volume=f"{image.variant} {' '.join(lines)}", mount_path="/packages/x"), self.took_s)
-            for image, lines in wanted
+            PackageSet(volume=f"{image.variant} {' '.join(lines)}", mount_path="/packages/x") for image, lines in wanted
         ]
 
 
@@ -73,17 +69,6 @@ def test_what_several_ask_for_is_installed_once_for_each_image() -> None:
     asking = workload(make_benchmark("one"), make_benchmark("other"), requirements=["a"])
     _, installer = given(asking)
     assert installer.asked == [("cpython-2.7", ["a"]), ("cpython-3.15", ["a"])]
-
-
-def test_what_was_installed_side_by_side_shares_the_time_that_all_of_it_took() -> None:
-    one, other = make_benchmark("one", requirements=["b"]), make_benchmark("other")
-    asking = workload(one, other, requirements=["a"])
-    start_s = time.monotonic()
-    sets, _ = given(asking)
-    wall_s = time.monotonic() - start_s
-    # Four sets of a second each, at the same moment.
-    assert 0 < sets.workload_s(asking) <= wall_s
-    assert sets.variant_s("cpython-2.7", asking) == pytest.approx(sets.workload_s(asking) / 2)
 
 
 def test_a_variant_that_was_not_built_gets_nothing() -> None:

@@ -129,9 +129,9 @@ def test_costs_come_back_as_the_launcher_printed_them(costs: list[ProcessCost]) 
 
 
 def test_strace_hands_the_environment_on_and_does_not_take_it() -> None:
-    argv = processes.traced_argv(["strace", "-f"], ["python", "x"], {"LD_PRELOAD": "/a.so", "B": "c=d e"})
-    assert argv == ["strace", "-f", "-E", "LD_PRELOAD=/a.so", "-E", "B=c=d e", "python", "x"]
-    assert processes.traced_argv(["strace", "-f"], ["python"], {}) == ["strace", "-f", "python"]
+    argv = processes.traced_argv(["python", "x"], {"LD_PRELOAD": "/a.so", "B": "c=d e"})
+    assert argv == [*processes.STRACE, "-E", "LD_PRELOAD=/a.so", "-E", "B=c=d e", "python", "x"]
+    assert processes.traced_argv(["python"], {}) == [*processes.STRACE, "python"]
 
 
 def test_strace_starts_with_the_loader_that_travels_with_it() -> None:
@@ -141,7 +141,7 @@ def test_strace_starts_with_the_loader_that_travels_with_it() -> None:
         "/interlock/strace",
         "/interlock/strace/strace",
     ]
-    assert processes.STRACE[4:] == ["-f", "-c", "-U", "calls,errors,name"]
+    assert processes.STRACE[4:8] == ["-f", "-c", "-U", "calls,errors,name"]
 
 
 def test_a_mode_s_options_go_to_the_interpreter_and_to_no_other_program() -> None:

@@ -10,7 +10,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,14 +19,14 @@ import pytest
 from interlock.analysis.verdicts import Verdict
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Workload
-from interlock.engine.protocol import Ended
+from interlock.engine.agent import LAUNCH
+from interlock.engine.ended import Ended
 from interlock.errors import EngineError, Interrupted, UnsupportedHereError, WorkloadError
-from interlock.measure import blocks, disturbances, processes, rounds, schedule, stopwatch, tracks
+from interlock.measure import blocks, disturbances, processes, rounds, stopwatch, tracks
 from interlock.measure import workload as workloads
 from interlock.measure.cells import Cell, Interpreters, Resources, Session, limit_cells
 from interlock.measure.ending import Ending
 from interlock.measure.rounds import Block, TimeUsed
-from interlock.measure.schedule import PlannedBlock
 from interlock.measure.tracks import Result, Track
 from interlock.measure.watching import Look, Observers, ProgressUpdate
 from interlock.results.experiments import BLOCK, State, Subject
@@ -425,7 +425,7 @@ def test_loops_are_calibrated_before_the_rounds(
 
 def test_the_interpreters_have_new_pages_in_each_block_of_those_that_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     renewed: list[list[str]] = []
-    monkeypatch.setattr(rounds, "renew_pages", lambda tracks: renewed.append(sorted(track.label for track in tracks)))
+    monkeypatch.setattr(blocks, "_renew_pages", lambda tracks: renewed.append(sorted(track.label for track in tracks)))
 
     def ends_early(number: int, loops: str) -> Ended:
         return steady(number, loops) if number == 0 else make_ended(exit_code=1)
@@ -575,7 +575,7 @@ def test_an_interpreter_that_did_not_report_its_facts_in_time_is_not_asked_again
     for label in ("hangs", "hangs", "other"):
         (cell,) = rows_of(session, label)
         before = cell.slot().sandbox
-        cell.slot().agent = before.start_agent("")
+        cell.slot().agent = before.start_agent()
         is_silent = label in session.resources.known.silent
         assert workloads.ask_facts(cell) is None
         # Who was killed for its facts has another container, without that one's agent.
@@ -643,13 +643,13 @@ def run_limit(ended: Ended, number: int) -> tuple[Track, list[list[str]]]:
     assert cell.subject.label == "limit+curl"
     track = track_of(cell)
     assert track.name == "single"
-    Block(PlannedBlock(number, "", [track], 0, 1), TimeUsed()).run()
+    Block(number, "", [track], 0, 1).run(TimeUsed())
     return track, started
 
 
 def test_a_visit_of_a_limit_is_a_row_of_runs_pinned_as_its_benchmark_with_its_places_filled_in() -> None:
     track, (argv,) = run_limit(make_ended(costs(8.0, 4.0, 6.0)), 1)
-    assert argv[0] == processes.LAUNCH
+    assert argv[0] == LAUNCH
     assert argv[argv.index("--repeat") + 1] == "3"
     assert argv[argv.index("--cpu") + 1] == "last"
     assert argv[argv.index("--") + 1 :] == ["curl", "-o", "/scratch/f", "http://10.0.0.2:8080/single.bin"]
@@ -681,22 +681,19 @@ def test_a_limit_that_fails_or_is_cut_short_says_why_and_is_no_figure(ended: End
     assert (track.runs, track.goes_on) == ([], False)
 
 
-@dataclass(frozen=True)
-class Member:
-    label: str
-
-
 def test_every_row_runs_once_in_each_round_until_it_is_decided() -> None:
     order = rounds.RoundOrder()
-    plan = schedule.Schedule("7/trial", least=3, limit=9)
+    plan = rounds.Schedule("7/trial", least=3, limit=9)
+    members: list[Any] = [SimpleNamespace(label=label) for label in "abc"]
 
-    def undecided(some: Sequence[Member]) -> list[Member]:
-        return [] if len(order.rounds) >= 7 else [one for one in some if one.label != "b" or len(order.rounds) < 4]
+    def undecided(going_on: Sequence[Track]) -> list[Track]:
+        left = "" if len(order.rounds) >= 7 else "abc" if len(order.rounds) < 4 else "ac"
+        return [track for track in going_on if track.label in left]
 
-    for planned in schedule.planned_blocks(plan, "abc", [[Member(label) for label in "abc"]], undecided):
-        assert planned.total == (9 * 3 if planned.round <= 4 else 4 * 3 + 5 * 2)
-        for member in planned.members:
-            order.note(planned.round, member.label)
+    for block in rounds.planned_blocks(plan, "abc", [members], undecided):
+        assert block.total == (9 * 3 if block.round <= 4 else 4 * 3 + 5 * 2)
+        for track in block.tracks:
+            order.note(block.round, track.label)
     # Looks come after 4, 5 and 7 rounds.
     assert [sorted(labels) for labels in order.rounds] == [["a", "b", "c"]] * 4 + [["a", "c"]] * 3
     assert len({tuple(labels) for labels in order.rounds[:4]}) > 1

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.protocol import Ended, StackOptions
+from interlock.engine.ended import Ended
+from interlock.engine.protocol import StackOptions
 from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import stacks
 from interlock.measure.stacks import OFFSETS, Interpreter, Work, lock_sites_of
-from interlock.results.profiles import CallCounts, PhaseCounts
+from interlock.results.profiles import CallCounts, PhaseCounts, Site
 
 
 class Here:
@@ -55,6 +56,7 @@ def site(stack: str, operation: str, calls: int, ns: int) -> dict[str, Any]:
 
 
 FRAME = ["/app/a.py", "f", 1, 4]
+SITE = Site(call="futex", lock="GIL", caller="", python=[], c=[], calls=1, ns=800, max_ns=800)
 DATA = {
     "stacks": {
         "1": {"c": ["sem_wait (libc.so.6)"], "python": [FRAME]},
@@ -199,3 +201,17 @@ def test_a_function_with_a_name_of_100_kilobytes_is_kept_shortened_and_takes_no_
     found = lock_sites_of(data, Work("work", counted(6, 46), 3), lambda _: {})
     assert max(len(one) for site in found.sites for one in (*site.c, *site.python)) < 300
     assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("ns", "threads", "share"), [(1000, 1, 0.8), (1000, 4, 0.2), (400, 8, 0.25), (0, 4, None), (1000, 0, None)]
+)
+def test_the_waiting_share_is_of_the_time_that_all_threads_had(ns: int, threads: int, share: float | None) -> None:
+    wakes = SITE.model_copy(update={"operation": "wake"})
+    assert stacks.waiting_share([SITE, wakes], ns, threads) == share
+
+
+def test_a_chain_ends_at_the_innermost_loop() -> None:
+    loop = "_PyEval_EvalFrameDefault (python3.13)"
+    assert stacks.up_to_loop(["sem_post (libc.so.6)", loop, "python3.13+0x1", loop]) == ["sem_post (libc.so.6)", loop]
+    assert stacks.up_to_loop(["clone (libc.so.6)"]) == ["clone (libc.so.6)"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,21 +11,14 @@ import pytest
 from interlock.catalog.project import Catalog
 from interlock.engine.run import execution, profiler
 from interlock.engine.run.profiler import CGROUPS, HOST_CGROUPS, PROFILER, profiler_rights
-from interlock.engine.run.workspace import ContainerWorkspace
-from interlock.errors import EngineError
-from interlock.measure import processes, profiling
-from interlock.measure.profiling import parse_strace
-from interlock.results.profiles import CallCounts, Method
-from tests.integration.images import QUICK, Images
+from interlock.measure import processes
+from interlock.measure.counts import parse_bpf, parse_strace
+from tests.integration.images import Images
 from tests.integration.test_profiler import (
-    EXPECTED,
-    FETCH_TRUTH,
     OWNER,
     START_TRUTH,
     assert_exact,
-    count,
     open_cell,
-    profiled_wakes,
     run,
 )
 from tests.integration.toys import mode_named
@@ -47,10 +38,10 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
     argv += ["--loops", "10", "--warmups", "1", "--values", "1"]
     found = []
     for environment in ({}, mode.environment):
-        with profiler.counting(client, instruments_image, OWNER, cell, Method.BPF) as counting:
+        with profiler.counting(client, instruments_image, OWNER, cell) as counting:
             run(client, cell, *argv, environment=environment)
             counting.stop()
-        phases = profiling.parse_bpf(counting.text)
+        phases = parse_bpf(counting.text)
         found.append(phases["work"].syscalls["futex"].calls if "futex" in phases["work"].syscalls else 0)
         assert phases["startup"].total > 100
         assert ("futex" in phases["warmup"].syscalls) == bool(environment)
@@ -73,7 +64,7 @@ def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
     mode = mode_named(catalog, WAKING, "waking-sem-post")
     futex = []
     for environment in ({}, mode.environment):
-        argv = processes.traced_argv(processes.STRACE, ["python", "-c", RELEASES], environment)
+        argv = processes.traced_argv(["python", "-c", RELEASES], environment)
         ended = execution.run_process(client, cell, argv, deadline_s=60)
         assert ended.exit_code == 0, ended.stderr
         futex.append(parse_strace(ended.stderr).syscalls["futex"].calls)
@@ -82,62 +73,12 @@ def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
     assert 1234 <= waking - plain < 1334
 
 
-@pytest.fixture(scope="module")
-def is_in_a_cgroup(client: Any, instruments_image: str) -> bool:
-    """Whether the engine puts a cell in one of its own that perf counts by; some runtimes leave it in the root's."""
-    container = client.containers.run(instruments_image, ["sleep", "60"], entrypoint=[], detach=True)
-    try:
-        container.reload()
-        text = Path(f"/proc/{container.attrs['State']['Pid']}/cgroup").read_text()
-    finally:
-        container.remove(force=True)
-    lines = [line.split(":", 2) for line in text.splitlines()]
-    return any(path != "/" for _, controllers, path in lines if not controllers or "perf_event" in controllers)
-
-
-def test_perfs_tracepoints_count_exactly_once_the_start_of_the_process_is_taken_off(
-    client: Any, built: Images, volume: str, instruments_image: str, is_in_a_cgroup: bool
-) -> None:
-    """Taken off is a process that the engine starts in the same way and that does not start it."""
-    opened = [open_cell(client, built, volume) for _ in range(2)]
-
-    def calls_of(cell: Any, argv: list[str]) -> dict[str, CallCounts]:
-        return profiling.parse_tracepoints(count(client, instruments_image, cell, Method.TRACEPOINTS, *argv)).syscalls
-
-    if not is_in_a_cgroup:
-        with pytest.raises(EngineError) as caught:
-            calls_of(opened[0], START_TRUTH)
-        assert "cgroup" in caught.value.found
-        return
-    # Side by side in a cell each: the kernel takes ten seconds to give its hundreds of tracepoints back.
-    with ThreadPoolExecutor(2) as pool:
-        whole, setup = pool.map(calls_of, opened, [START_TRUTH, ["sh", "-c", FETCH_TRUTH]])
-    for name in ("getegid", "getuid", "getppid", "vfork"):
-        assert whole[name].calls - (setup[name].calls if name in setup else 0) == EXPECTED[name]
-    # The engine's own start is not the same from one time to the next.
-    for name in ("read", "futex", "getpid"):
-        assert abs(whole[name].calls - setup[name].calls - EXPECTED[name]) < 200
-
-
-def test_perfs_tracepoints_find_the_futex_calls_per_unit_of_work_that_the_other_probes_find(
-    client: Any, built: Images, volume: str, instruments_image: str, is_in_a_cgroup: bool
-) -> None:
-    if not is_in_a_cgroup:
-        pytest.skip("perf has no cgroup to count by on this machine; tests/integration tests that it says so")
-    method = Method.TRACEPOINTS
-    found = profiled_wakes(ContainerWorkspace(client, OWNER, instruments_image, volume), built[QUICK].image_id, method)
-    assert found.futex_per_unit == pytest.approx(1, abs=0.01)
-    assert found.calls_per_unit(["getppid"]) == pytest.approx(1, abs=0.01)
-    assert found.method is method
-    assert not found.perturbed
-
-
 @pytest.mark.parametrize("left_out", ["", "PERFMON", "BPF"])
 def test_two_capabilities_of_the_kernels_count_exactly_in_place_of_the_administrators(
     client: Any, built: Images, volume: str, instruments_image: str, left_out: str
 ) -> None:
     """Whether this engine knows them or not: the profiler is started in its container with these rights alone."""
-    rights = profiler_rights(Method.BPF, os.uname().release)[0]
+    rights = profiler_rights(os.uname().release)[0]
     assert "SYS_ADMIN" not in rights
     kept = [f"+{one.lower()}" for one in rights if one != left_out]
     cell = open_cell(client, built, volume)
@@ -156,7 +97,7 @@ def test_two_capabilities_of_the_kernels_count_exactly_in_place_of_the_administr
         box.reload()
         entered = ["nsenter", f"--target={box.attrs['State']['Pid']}", "--mount"]
         without = ["setpriv", "--no-new-privs", "--inh-caps=-all", f"--bounding-set={','.join(['-all', *kept])}"]
-        argv = [PROFILER, "--method", "bpf", "--pid", str(cell.attrs["State"]["Pid"]), "--cgroups", CGROUPS]
+        argv = [PROFILER, "--pid", str(cell.attrs["State"]["Pid"]), "--cgroups", CGROUPS]
         with subprocess.Popen([*entered, *without, *argv], stdout=subprocess.PIPE, text=True) as profiler:
             assert profiler.stdout is not None
             is_ready = profiler.stdout.readline() == "ready\n"

@@ -14,17 +14,16 @@ from typing import Any
 import pytest
 
 from interlock.catalog.project import Catalog
+from interlock.engine.agent import LAUNCH
 from interlock.engine.docker import DockerEngine
 from interlock.engine.run.workspace import ContainerSandbox
-from interlock.measure import processes, profiling
 from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Cell, open_session
 from interlock.measure.experiment import Execution
 from interlock.measure.kinds.kind import PROGRAM_PHASE
-from interlock.measure.profiling import lock_sites_in
-from interlock.measure.stacks import Interpreter
+from interlock.measure.stacks import Interpreter, acquisitions_from, lock_sites_in
 from interlock.measure.watching import Observers
-from interlock.results.profiles import UNNAMED, LockSites, Method
+from interlock.results.profiles import UNNAMED, LockSites
 from tests.builders import make_settings
 from tests.integration import lock_lines
 from tests.integration.images import FREE_THREADED, PTH, QUICK, Images
@@ -95,11 +94,11 @@ def test_each_collection_stops_all_threads(sandbox: ContainerSandbox) -> None:
 def test_what_spinning_resolves_is_counted_and_no_acquire_is_missed(sandbox: ContainerSandbox) -> None:
     asked = Interpreter(sandbox)
     options = asked.frames().with_acquires()
-    with sandbox.count(Method.BPF, options) as counting:
-        ended = sandbox.run([processes.LAUNCH, "--", "python", "-c", HAMMER], 120)
+    with sandbox.count(options) as counting:
+        ended = sandbox.run([LAUNCH, "--", "python", "-c", HAMMER], 120)
         counting.stop()
     assert ended.exit_code == 0, ended.stderr
-    found = profiling.acquisitions_from(counting.text, PROGRAM_PHASE, 1, asked, options)
+    found = acquisitions_from(counting.text, 1, PROGRAM_PHASE, asked, options)
     (hammered,) = [one for one in found.acquires if one.acquires >= ACQUIRES]
     assert hammered.acquires == 2 * ACQUIRES
     assert hammered.spun > 0

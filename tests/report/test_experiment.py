@@ -242,7 +242,7 @@ def test_the_terminals_report_fits_and_holds_every_variant_and_verdict(width: in
 
 
 def test_the_headline_names_the_probe_what_it_lacks_and_the_harness_share() -> None:
-    probe = Probe(method=Method.STRACE, refused={Method.BPF: "no BPF here"}, no_instructions="no counters")
+    probe = Probe(method=Method.STRACE_FUTEX, refused={Method.BPF: "no BPF here"}, no_instructions="no counters")
     lines = report.headline(make_experiment(probe=probe, measuring_s=200, in_processes_s=188))
     (probed,) = [line for line in lines if line.startswith("probe ")]
     assert all(part in probed for part in ("strace", "not bpf: no BPF here", "no counters"))
@@ -284,15 +284,16 @@ def test_a_profile_shows_calls_waits_and_wakes_for_nothing_per_unit_of_work() ->
 
 def test_a_profile_of_strace_has_dashes_where_strace_tells_nothing() -> None:
     phases = {"whole": make_phase(futex=12), "setup": make_phase(futex=2)}
-    counted = make_profile(method="strace", units=1_000_000, phases=phases, counted="whole", deducted="setup")
+    counted = make_profile(method="strace-futex", units=1_000_000, phases=phases, counted="whole", deducted="setup")
     row = profile_row(counted.model_copy(update={"instructions": Instructions(per_unit=1.5, spread=0, runs=3)}))
-    assert (row["calls"], row["futex wait"], row["probe"], row["instructions"]) == ("10", "-", "strace", "1,500,000")
+    assert (row["calls"], row["most calls"], row["futex wait"]) == ("-", "futex 10", "-")
+    assert (row["probe"], row["instructions"]) == ("strace-futex", "1,500,000")
 
 
 def test_a_profile_names_the_calls_that_are_made_most_often_without_those_of_the_set_up() -> None:
     whole = make_phase(poll=90, rt_sigprocmask=200, read=50, futex=7, write=7, brk=3)
     phases = {"whole": whole, "setup": make_phase(read=50, brk=1)}
-    counted = make_profile(method="strace", units=1_000_000, phases=phases, counted="whole", deducted="setup")
+    counted = make_profile(units=1_000_000, phases=phases, counted="whole", deducted="setup")
     assert profile_row(counted)["most calls"] == "rt_sigprocmask 200, poll 90, futex 7, write 7"
 
 

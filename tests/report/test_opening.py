@@ -212,7 +212,10 @@ def test_the_time_is_told_by_workload_and_adds_up_with_what_no_workload_has() ->
     found = opening.time_section(interrupted())
     assert found is not None
     assert found.rows[0] == ("locks", "10", "45", "2", "57", "base 9 s")
-    assert {row[0]: row[4] for row in found.rows[1:]} == {"instruments, probe": "4", "waiting for the lock": "3"}
+    assert {row[0]: row[4] for row in found.rows[1:]} == {
+        "instruments, probe, packages": "4",
+        "waiting for the lock": "3",
+    }
     assert " 64 s " in found.title
 
 

@@ -54,7 +54,7 @@ def test_the_lock_cost_of_gnu_pth_is_its_schedulers_calls_with_the_reads_of_its_
 def test_a_probe_that_counts_futex_alone_or_has_no_times_says_so() -> None:
     alone = make_profile(method="strace-futex", units=1, phases={"work": make_phase(futex=3)})
     assert alone.lock_cost == LockCost({"futex": 3.0}, None, futex_alone=True)
-    counted = make_profile(method="strace", units=1, phases={"work": make_phase(futex=3, sched_yield=1)})
+    counted = make_profile(units=1, phases={"work": make_phase(futex=3, sched_yield=1)})
     assert counted.lock_cost == LockCost({"futex": 3.0, "sched_yield": 1.0, "pth": 0.0}, None)
 
 

@@ -243,4 +243,4 @@ static void print(void) {
     printf("}\n");
 }
 
-const struct method METHOD = {"bpf", start, print};
+const struct method METHOD = {start, print};

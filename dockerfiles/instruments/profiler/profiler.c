@@ -11,8 +11,6 @@
 
 enum { EXIT_CANNOT = 1, EXIT_USAGE = 2, EXIT_OTHER_TRACER = 3 };
 
-static const struct method *const methods[] = {&bpf_method, &tracepoints_method};
-
 void give_up(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -24,16 +22,9 @@ void give_up(const char *format, ...) {
 }
 
 static _Noreturn void usage(void) {
-    fputs("usage: profiler --method bpf|tracepoints --pid PID [--cgroups DIRECTORY] | --cgroup DIRECTORY"
+    fputs("usage: profiler --pid PID [--cgroups DIRECTORY] | --cgroup DIRECTORY"
           " [--stacks CALL,... [--frames OFFSET,...] [--file ELF]... [--symbols DIRECTORY] [--probe locks|locks,gil|attempts]]\n", stderr);
     exit(EXIT_USAGE);
-}
-
-static const struct method *parse_method(const char *name) {
-    for (size_t index = 0; index < sizeof methods / sizeof *methods; index++)
-        if (name && strcmp(name, methods[index]->name) == 0)
-            return methods[index];
-    usage();
 }
 
 static void parse_probe(const char *value, struct target *wanted) {
@@ -54,7 +45,6 @@ static void refuse_beside_others(const struct target *target) {
 }
 
 int main(int count, char **arguments) {
-    const struct method *method = NULL;
     const char *cgroups = "/host/cgroup", *cgroup = NULL;
     pid_t pid = 0;
     struct target wanted = {.files = calloc(count, sizeof *wanted.files)}, target;
@@ -62,9 +52,7 @@ int main(int count, char **arguments) {
         give_up("out of memory");
     for (int index = 1; index < count; index += 2) {
         const char *value = arguments[index + 1];
-        if (strcmp(arguments[index], "--method") == 0)
-            method = parse_method(value);
-        else if (strcmp(arguments[index], "--pid") == 0 && value)
+        if (strcmp(arguments[index], "--pid") == 0 && value)
             pid = atoi(value);
         else if (strcmp(arguments[index], "--cgroups") == 0 && value)
             cgroups = value;
@@ -83,10 +71,9 @@ int main(int count, char **arguments) {
         else
             usage();
     }
-    if (!method || (pid > 0) == (cgroup != NULL))
+    if ((pid > 0) == (cgroup != NULL))
         usage();
-    if (wanted.stacks && method == &bpf_method)
-        method = &stacks_method;
+    const struct method *method = wanted.stacks ? &stacks_method : &bpf_method;
     /* Blocked before anything is started, so that an early SIGTERM is not lost. */
     sigset_t ends;
     int received;

@@ -10,7 +10,6 @@
 struct target {
     pid_t pid;          /* a process that sees its files: its first one, as the host numbers it, or this profiler */
     int cgroup;         /* its directory in the cgroup v2 hierarchy, or -1 */
-    int perf_cgroup;    /* its directory where perf counts by cgroup, or -1 */
     uint64_t device, inode; /* of its PID namespace, or 0 if it has none of its own */
     char *stacks;       /* the calls whose stacks are taken besides futex, or NULL for none */
     const char *frames; /* where the interpreter keeps its frames (stacks.h), or NULL */
@@ -23,12 +22,11 @@ struct target {
 
 /* A way to count: start, and print after the end. Both end the program with a reason on stderr if they cannot. */
 struct method {
-    const char *name;
     void (*start)(const struct target *target);
     void (*print)(void);
 };
 
-extern const struct method bpf_method, tracepoints_method, stacks_method;
+extern const struct method bpf_method, stacks_method;
 
 _Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -40,12 +40,6 @@ def costs_by(found: LockSites, key: Callable[[Site], str]) -> dict[str, Cost]:
     return dict(sorted(costs.items(), key=lambda one: (-one[1].ns, -one[1].calls)))
 
 
-def waiting_share(sites: Iterable[Site], ns: int, threads: int) -> float | None:
-    """Return the waited part of the time that threads had, each of them the whole run; None if that is not known."""
-    had = ns * threads
-    return sum(site.ns for site in sites if site.waits) / had if had else None
-
-
 def _function(frame: str) -> str:
     return frame.rpartition(":")[2].partition(" ")[2]
 
@@ -153,14 +147,6 @@ RULES = (
 # A lock that Python code takes or gives back.
 PYTHON_LOCK = re.compile(r"PyThread_\w*lock|_PyMutex_|_PyParkingLot|_PySemaphore|\bsem_|PyMutex function")
 FRAME = re.compile(r"(?:[^ ]*/)?([^/ ]+?)(?:\.py)?:(\d+) (.*)")
-
-
-def up_to_loop(c: Sequence[str]) -> list[str]:
-    """Return the functions from the call up to the interpreter's loop, which is the last one."""
-    for index, function in enumerate(c):
-        if LOOP.match(function):
-            return list(c[: index + 1])
-    return list(c)
 
 
 def roles(stacks: Iterable[Sequence[str]]) -> dict[str, str]:

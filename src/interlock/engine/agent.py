@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from interlock.catalog.types import MOUNT
 from interlock.engine.ended import Ended
 from interlock.errors import EngineError, FloodError
 from interlock.untrusted import parse_json
 
+# Where every sandbox has it.
+LAUNCH = f"{MOUNT}/launch"
 MOST_PROCESSES = 256
 # What is read of one process's stdout, and of its stderr.
 MOST_OUTPUT_BYTES = 16 * 2**20
@@ -114,7 +117,7 @@ class Agent:
 
     def start(self, options: Sequence[str], argv: Sequence[str], environment: Mapping[str, str]) -> Process:
         """Start a program with the launcher's options."""
-        number = next(one for one in range(MOST_PROCESSES) if one not in self._processes)
+        number = next(number for number in range(MOST_PROCESSES) if number not in self._processes)
         settings = [f"{name}={self._setting(value)}" for name, value in environment.items()]
         words = [*settings, *(self._word(word) for word in (*options, "--", *argv))]
         self._processes[number] = process = Process(self, number)
@@ -182,8 +185,8 @@ class Agent:
 
 def flood() -> FloodError:
     """Return the error of a process that printed more than is read."""
-    found = f"it printed more than {MOST_OUTPUT_BYTES // 2**20} MiB"
-    return FloodError(found=found, todo="Let it print less, or write to a file.")
+    printed = f"it printed more than {MOST_OUTPUT_BYTES // 2**20} MiB"
+    return FloodError(found=printed, todo="Let it print less, or write to a file.")
 
 
 def _gone() -> EngineError:

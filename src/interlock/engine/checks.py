@@ -9,9 +9,7 @@ from interlock.results.profiles import Method
 
 PROBES = {
     Method.BPF: "BPF: every system call with its time, futex operations and waits; does not slow them",
-    Method.TRACEPOINTS: "perf's tracepoints: calls without times; does not slow them",
-    Method.STRACE_FUTEX: "strace by seccomp-bpf: futex calls only; slows what it counts",
-    Method.STRACE: "strace: calls without times; slows what it counts",
+    Method.STRACE_FUTEX: "strace: futex calls only; slows what it counts",
 }
 
 

@@ -10,8 +10,8 @@ EXIT_OTHER_TRACER = 3
 
 
 def not_ready(limit_s: float) -> EngineError:
-    found = f"the profiler was not ready within {limit_s:g} s"
-    return EngineError(found=found, todo=f"Stop other programs on this machine, or {LEAVE_OUT}.")
+    late = f"the profiler was not ready within {limit_s:g} s"
+    return EngineError(found=late, todo=f"Stop other programs on this machine, or {LEAVE_OUT}.")
 
 
 def refusal(said: str, exit_code: int, options: str = "") -> InterlockError:

@@ -5,7 +5,6 @@ What an engine cannot do it says itself, by `cannot` beforehand or by the same U
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -17,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
-from interlock.engine.ended import Ended as Ended  # noqa: PLC0414  others take it from here
+from interlock.engine.ended import Ended
 from interlock.engine.ownership import Life
 from interlock.errors import UnsupportedHereError
 from interlock.results.experiments import BaseImage, Built, EngineName, PackageSet
-from interlock.results.profiles import Method
 
 if TYPE_CHECKING:
     from interlock.engine.names import Registry  # it loads docker, which not every engine needs
@@ -67,7 +65,6 @@ class Feature(StrEnum):
     WHOLE_CORE = "the whole core set"
     SYSTEM_CALLS = "counts of system calls"
     STACKS = "stacks of system calls"
-    TRACEPOINTS = "perf's tracepoints"
     COUNTERS = "the processor's counters"
     CPU_TIME = "CPU time of a sandbox"
 
@@ -198,7 +195,7 @@ class Sandbox(Protocol):
         """Run a command line to its end or the deadline. A process that had to be killed takes the sandbox with it."""
         ...
 
-    def start_agent(self, launcher: str) -> Agent:
+    def start_agent(self) -> Agent:
         """Start the launcher as the agent that starts and feeds processes here until the sandbox is closed."""
         ...
 
@@ -206,11 +203,11 @@ class Sandbox(Protocol):
         """Return whether the kernel killed one of its processes for want of memory."""
         ...
 
-    def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
-        """Count what happens in the sandbox from the first line of the block on, until `stop`; BPF takes stacks too."""
+    def count(self, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
+        """Count by BPF what happens in the sandbox from the first line of the block on, until `stop`."""
         ...
 
-    def mark_work(self, launcher: str) -> AbstractContextManager[None]:
+    def mark_work(self) -> AbstractContextManager[None]:
         """Mark what happens in the block as work, for a profiler that tells phases apart."""
         ...
 
@@ -312,21 +309,6 @@ class Workspace(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Installed:
-    """Packages, and the seconds that installing them took; others may have been installed at the same time."""
-
-    packages: PackageSet
-    took_s: float
-
-    @classmethod
-    def by(cls, ensure: Callable[[Built, Sequence[str]], PackageSet], image: Built, lines: Sequence[str]) -> Installed:
-        """Return what `ensure` returns, and the seconds that it took."""
-        start_s = time.monotonic()
-        packages = ensure(image, lines)
-        return cls(packages, time.monotonic() - start_s)
-
-
 class Installer(Protocol):
     """Installs the packages that workloads require, for the variants of a project."""
 
@@ -337,7 +319,7 @@ class Installer(Protocol):
         """Remove packages of what is gone."""
         ...
 
-    def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[Installed]:
+    def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[PackageSet]:
         """Return the packages of each image and its requirement lines, installed now if they were not.
 
         What cannot be had says so in its outcome.

@@ -112,7 +112,7 @@ class Assignment:
         names = {
             name: [each.name for each in known[name].benchmarks if each not in taken[name].benchmarks] for name in taken
         }
-        return {name: some for name, some in names.items() if some}
+        return {name: left_out for name, left_out in names.items() if left_out}
 
     @property
     def controls(self) -> dict[str, str]:

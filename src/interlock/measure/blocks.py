@@ -16,9 +16,10 @@ from functools import partial
 from interlock.catalog.types import MOST_SECONDS, TWIN, label_of
 from interlock.catalog.workloads import Benchmark
 from interlock.engine.agent import Process
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.measure.processes import NOTHING_RUN, OK
 from interlock.measure.slots import Slot
+from interlock.measure.stopwatch import Phase
 from interlock.measure.tracks import Result, Track
 from interlock.results.experiments import ProgramOutput, State
 
@@ -30,6 +31,8 @@ AHEAD = 1
 LEAST_CPU_SHARE, REPEATS = 0.9, 3
 # What a program is asked for.
 ASKED_FOR = "value"
+
+OnStart = Callable[[Track], None]
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,44 @@ class Worker:
         return answer
 
 
-def run_fed(tracks: Sequence[Track], number: int, on_start: Callable[[Track], None]) -> Iterator[Result]:
+def run_block(tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
+    """Yield how the processes of a benchmark's block ended: of those alone, then of those that are in order.
+
+    Round 0 calibrates, or shows that a command works. A result is to be kept before the next one is asked for.
+    """
+    if number == 0:
+        yield from _tried(tracks, on_start)
+        return
+    _renew_pages(tracks)
+    in_order = [track for track in tracks if track.kind.is_in_order(track)]
+    for track in tracks:
+        if track not in in_order:
+            yield from _alone(track, number, on_start)
+    for result in in_order[0].kind.block(in_order, number, on_start) if in_order else ():
+        result.track.cell.clock.add(Phase.MEASURING, result.busy_s or 0)
+        yield result
+
+
+def _tried(tracks: Sequence[Track], on_start: OnStart) -> Iterator[Result]:
+    """One process tells of how many loops the others are fed: the baseline's, if it works."""
+    for track in sorted(tracks, key=lambda track: track.label != track.session.resources.settings.baseline):
+        if track.kind.is_tried and not track.shares_loops:
+            yield from _alone(track, 0, on_start)
+            if track.shares_loops:
+                for fed in tracks:
+                    fed.take_over(track)
+
+
+def _alone(track: Track, number: int, on_start: OnStart) -> Iterator[Result]:
+    on_start(track)
+    result = None
+    with track.cell.clock.during(Phase.MEASURING), track.failing():
+        result = track.kind.alone(track, number)
+    if result is not None:
+        yield result
+
+
+def run_fed(tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
     """Run a block of a program: yield how each process ended, a process per row and several of the baseline.
 
     No two processes of a block are in one sandbox: those that share one are faster or slower than equal ones that do
@@ -139,7 +179,7 @@ def run_fed(tracks: Sequence[Track], number: int, on_start: Callable[[Track], No
             yield from part.end_all()
 
 
-def renew_pages(tracks: Sequence[Track]) -> None:
+def _renew_pages(tracks: Sequence[Track]) -> None:
     """Let the interpreters' files be read anew, to other pages of the memory.
 
     Which pages an interpreter has changes its speed by some per cent, and the page cache keeps them for as long as a
@@ -174,11 +214,11 @@ def parts_of(tracks: Sequence[Track], baseline: str, rng: random.Random) -> list
     its error is in all ratios. The twin, which is in one ratio alone, is there half as often. Both are in each part.
     """
     twin = label_of(baseline, TWIN)
-    others = [track for track in tracks if track.label not in {baseline, twin}]
-    rng.shuffle(others)
+    compared = [track for track in tracks if track.label not in {baseline, twin}]
+    rng.shuffle(compared)
     count = max(1, -(-len(tracks) // MOST_ROWS))
-    root = round(len(tracks) ** 0.5) if others else 1
-    parts = [others[place::count] for place in range(count)]
+    root = round(len(tracks) ** 0.5) if compared else 1
+    parts = [compared[place::count] for place in range(count)]
     for label, times in ((baseline, max(count, root)), (twin, max(count, root // 2))):
         several = [track for track in tracks if track.label == label]
         for place in range(times):
@@ -257,7 +297,7 @@ def without_repeated(output: ProgramOutput, values: Sequence[TimedValue]) -> Pro
     return output.model_copy(update=update)
 
 
-def run_started(tracks: Sequence[Track], number: int, on_start: Callable[[Track], None]) -> Iterator[Result]:
+def run_started(tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
     """Run a block of a command: yield how each row of starts ended, of which the first ones are warm-ups."""
     rng, take = _order(tracks[0], number), tracks[0].take
     going_on = {track.label: track for track in tracks}

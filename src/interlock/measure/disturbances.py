@@ -1,7 +1,4 @@
-"""What disturbed a measurement: differences between two samples of /proc and /sys, and processes that were slow.
-
-The files are described in proc(5) and in https://docs.kernel.org/admin-guide/pm/cpufreq.html.
-"""
+"""What disturbed a measurement: differences between two samples of this machine, and processes that were slow."""
 
 from __future__ import annotations
 
@@ -9,10 +6,11 @@ import os
 import statistics
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+import psutil
 
 # Share of all CPU time. A guest that waits for its CPU stands still while CLOCK_MONOTONIC goes on.
 STEAL_LIMIT = 0.01
@@ -20,9 +18,9 @@ STEAL_LIMIT = 0.01
 # more than many variants differ; what the kernel and the engine use by themselves stays below.
 BUSY_LIMIT = 0.05
 
-# The engine's processes work for the experiment; a name in /proc has 15 characters. Podman's is last.
-SUPERVISORS = {"containerd-shim", "conmon"}
-ENGINE = SUPERVISORS | {"dockerd", "containerd", "docker-proxy", "fuse-overlayfs", "podman"}
+# The engine's processes work for the experiment, as their names begin. Podman's is last.
+SUPERVISORS = ("containerd-shim", "conmon")
+ENGINE = ("dockerd", "containerd", "docker-proxy", "fuse-overlayfs", "conmon", "podman")
 
 REMOTE = (
     "The engine is on another machine, which cannot be watched from here: "
@@ -36,7 +34,7 @@ class RunningProcess:
 
     name: str
     parent: int
-    started_ticks: int  # after boot: a process id may be used again
+    started_s: float  # a process id may be used again
     own_s: float
     ended_children_s: float
     command: str  # of a container's supervisor, which names the container's id
@@ -44,17 +42,15 @@ class RunningProcess:
 
 @dataclass(frozen=True)
 class Sample:
-    """What was read at one moment; None is what could not be read. CPU times are seconds since boot over all CPUs."""
+    """What was read at one moment. CPU times are seconds since boot over all CPUs."""
 
     clock_s: float
-    total_s: float | None = None
-    busy_s: float | None = None  # in processes: time in interrupts is nobody's
-    steal_s: float | None = None
-    swapped_in_pages: int | None = None
-    swapped_out_pages: int | None = None
-    throttles: Mapping[str, int] | None = None  # by CPU and counter
-    governors: Mapping[str, str] | None = None  # by CPU
-    max_frequencies_khz: Mapping[str, int] | None = None
+    total_s: float = 0.0
+    busy_s: float = 0.0  # in processes: time in interrupts is nobody's
+    steal_s: float = 0.0
+    swapped_in_bytes: int = 0
+    swapped_out_bytes: int = 0
+    throttles: Mapping[str, int] = field(default_factory=dict)  # by CPU and counter, where the machine has them
     processes: Mapping[int, RunningProcess] = field(default_factory=dict)
 
 
@@ -69,72 +65,35 @@ class Watch:
         return [] if self._before is None else disturbances(self._before, sample(), containers, launched_s)
 
 
-def sample(root: Path = Path("/")) -> Sample:
-    """Read the state of the machine from the files below `root`; takes a few milliseconds."""
-    cpu = _cpu_times(root)
-    memory = _pairs(_text(root / "proc/vmstat"))
+def sample() -> Sample:
+    """Read the state of the machine."""
+    cpu, swap = psutil.cpu_times(), psutil.swap_memory()
     return Sample(
         clock_s=time.monotonic(),
-        total_s=cpu.get("total"),
-        busy_s=cpu.get("busy"),
-        steal_s=cpu.get("steal"),
-        swapped_in_pages=memory.get("pswpin"),
-        swapped_out_pages=memory.get("pswpout"),
-        throttles=_numbers(_per_cpu(root, "thermal_throttle/*_throttle_count")),
-        governors=_per_cpu(root, "cpufreq/scaling_governor"),
-        max_frequencies_khz=_numbers(_per_cpu(root, "cpufreq/scaling_max_freq")),
-        processes=dict(_processes(root)),
+        total_s=sum(cpu[:8]),  # guests' time is part of user and nice
+        busy_s=cpu.user + cpu.nice + cpu.system,
+        steal_s=cpu.steal,
+        swapped_in_bytes=swap.sin,
+        swapped_out_bytes=swap.sout,
+        throttles=dict(_throttles(Path("/sys/devices/system/cpu"))),
+        processes=dict(_processes()),
     )
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+def _throttles(folder: Path) -> Iterator[tuple[str, int]]:
+    for path in folder.glob("cpu[0-9]*/thermal_throttle/*_throttle_count"):
+        with suppress(OSError, ValueError):
+            yield str(path.relative_to(folder)), int(path.read_text(encoding="utf-8"))
 
 
-def _cpu_times(root: Path) -> dict[str, float]:
-    """Return seconds since boot from the first line of /proc/stat; guests' time is part of user and nice."""
-    words = _text(root / "proc/stat").partition("\n")[0].split()
-    if len(words) < 9 or not all(map(_is_number, words[1:9])):
-        return {}
-    user, nice, system, idle, iowait, irq, softirq, steal = (int(word) / TICKS_PER_S for word in words[1:9])
-    total = user + nice + system + idle + iowait + irq + softirq + steal
-    return {"total": total, "busy": user + nice + system, "steal": steal}
-
-
-def _pairs(text: str) -> dict[str, int]:
-    pairs = (line.split() for line in text.splitlines())
-    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and _is_number(pair[1])}
-
-
-def _is_number(word: str) -> bool:
-    """Return whether it is a number as kernels print them; anything else counts as unknown and ends no experiment."""
-    return word.isascii() and word.isdecimal() and len(word) <= 20
-
-
-def _per_cpu(root: Path, pattern: str) -> dict[str, str] | None:
-    folder = root / "sys/devices/system/cpu"
-    texts = {str(path.relative_to(folder)): _text(path).strip() for path in folder.glob(f"cpu[0-9]*/{pattern}")}
-    return {path: text for path, text in sorted(texts.items()) if text} or None
-
-
-def _numbers(texts: Mapping[str, str] | None) -> dict[str, int] | None:
-    return None if texts is None else {path: int(text) for path, text in texts.items() if _is_number(text)}
-
-
-def _processes(root: Path) -> Iterator[tuple[int, RunningProcess]]:
-    for folder in (root / "proc").glob("[0-9]*"):
-        name, _, rest = _text(folder / "stat").partition("(")[2].rpartition(")")
-        words = rest.split()
-        # One that has ended in the meantime has none.
-        if len(words) < 20 or not all(_is_number(words[index]) for index in (1, 11, 12, 13, 14, 19)):
-            continue
-        own_s = (int(words[11]) + int(words[12])) / TICKS_PER_S
-        ended_s = (int(words[13]) + int(words[14])) / TICKS_PER_S
-        command = _text(folder / "cmdline") if name in SUPERVISORS else ""
-        yield int(folder.name), RunningProcess(name, int(words[1]), int(words[19]), own_s, ended_s, command)
+def _processes() -> Iterator[tuple[int, RunningProcess]]:
+    for process in psutil.process_iter():
+        # It may end meanwhile, or be another user's.
+        with suppress(psutil.Error), process.oneshot():
+            name, times = process.name(), process.cpu_times()
+            own_s, ended_s = times.user + times.system, times.children_user + times.children_system
+            command = " ".join(process.cmdline()) if name.startswith(SUPERVISORS) else ""
+            yield process.pid, RunningProcess(name, process.ppid(), process.create_time(), own_s, ended_s, command)
 
 
 def own_processes(after: Sample, containers: Collection[str]) -> set[int] | None:
@@ -163,7 +122,7 @@ def experiments_cpu_s(before: Sample, after: Sample, own: Collection[int], launc
     not wait for them (Podman), `launched_s` is their lower bound: the sum of what the launcher read of each process.
     """
     used = _used(before, after)
-    running_s = sum(now[0] for pid, now in used.items() if pid in own or after.processes[pid].name in ENGINE)
+    running_s = sum(now[0] for pid, now in used.items() if pid in own or after.processes[pid].name.startswith(ENGINE))
     return running_s + max(launched_s, sum(used[pid][1] for pid in own if pid in used))
 
 
@@ -190,7 +149,7 @@ def _used(before: Sample, after: Sample) -> dict[int, tuple[float, float]]:
 def _same(before: Sample, after: Sample, pid: int) -> bool:
     """Return whether both samples have the same process with this id; ids are reused."""
     then, now = before.processes.get(pid), after.processes.get(pid)
-    return then is not None and now is not None and then.started_ticks == now.started_ticks
+    return then is not None and now is not None and then.started_s == now.started_s
 
 
 def busiest(before: Sample, after: Sample, own: Collection[int]) -> list[str]:
@@ -201,7 +160,7 @@ def busiest(before: Sample, after: Sample, own: Collection[int]) -> list[str]:
     by_name: dict[str, float] = {}
     for pid, (own_s, ended_s) in _used(before, after).items():
         name = after.processes[pid].name
-        if pid not in own and name not in ENGINE:
+        if pid not in own and not name.startswith(ENGINE):
             by_name[name] = by_name.get(name, 0.0) + own_s + ended_s
     span_s = after.clock_s - before.clock_s
     ranked = sorted(by_name.items(), key=lambda item: -item[1])[:3]
@@ -230,20 +189,14 @@ def warnings(before: Sample, after: Sample, own_cpu_s: float | None, disturbers:
         _stolen(before, after),
         _throttled(before, after),
         _swapped(before, after),
-        _changed("frequency governor", before.governors, after.governors),
-        _changed("highest frequency (kHz)", before.max_frequencies_khz, after.max_frequencies_khz),
         _busy(before, after, own_cpu_s, disturbers),
     ]
     return [sentence for sentence in sentences if sentence]
 
 
-def _gained(before: float | None, after: float | None) -> float:
-    return 0.0 if before is None or after is None else after - before
-
-
 def _stolen(before: Sample, after: Sample) -> str:
-    total_s = _gained(before.total_s, after.total_s)
-    share = _gained(before.steal_s, after.steal_s) / total_s if total_s > 0 else 0.0
+    total_s = after.total_s - before.total_s
+    share = (after.steal_s - before.steal_s) / total_s if total_s > 0 else 0.0
     if share <= STEAL_LIMIT:
         return ""
     return (
@@ -254,7 +207,7 @@ def _stolen(before: Sample, after: Sample) -> str:
 
 def _throttled(before: Sample, after: Sample) -> str:
     """Return the warning if a package throttled itself: each of its CPUs counts all events, so the highest counts."""
-    then, now = before.throttles or {}, after.throttles or {}
+    then, now = before.throttles, after.throttles
     events = max((now[path] - then[path] for path in then.keys() & now.keys()), default=0)
     if events <= 0:
         return ""
@@ -262,22 +215,18 @@ def _throttled(before: Sample, after: Sample) -> str:
 
 
 def _swapped(before: Sample, after: Sample) -> str:
-    pages_in = _gained(before.swapped_in_pages, after.swapped_in_pages)
-    pages_out = _gained(before.swapped_out_pages, after.swapped_out_pages)
-    if pages_in + pages_out <= 0:
+    swapped_in = after.swapped_in_bytes - before.swapped_in_bytes
+    swapped_out = after.swapped_out_bytes - before.swapped_out_bytes
+    if swapped_in + swapped_out <= 0:
         return ""
-    return f"{pages_in:.0f} pages were swapped in and {pages_out:.0f} out: stop programs that use memory, and repeat."
-
-
-def _changed(what: str, before: Mapping[str, object] | None, after: Mapping[str, object] | None) -> str:
-    if before is None or after is None or before == after:
-        return ""
-    then, now = (", ".join(sorted({str(value) for value in found.values()})) for found in (before, after))
-    return f"the {what} changed from {then} to {now}: run `sudo python -m pyperf system tune`, and repeat."
+    return (
+        f"{swapped_in / 1e3:.0f} kB were swapped in and {swapped_out / 1e3:.0f} kB out: stop programs that use memory, "
+        "and repeat."
+    )
 
 
 def _busy(before: Sample, after: Sample, own_cpu_s: float | None, disturbers: Collection[str]) -> str:
-    if own_cpu_s is None or before.busy_s is None or after.busy_s is None:
+    if own_cpu_s is None:
         return ""
     share = (after.busy_s - before.busy_s - own_cpu_s) / (after.clock_s - before.clock_s)
     if share <= BUSY_LIMIT:

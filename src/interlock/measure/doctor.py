@@ -14,7 +14,7 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.host import checks
 from interlock.errors import InterlockError, TracerError
 from interlock.measure import lock
-from interlock.measure.profiling import best_probe
+from interlock.measure.probes import best_probe
 from interlock.results.experiments import PRODUCTS, EngineName
 from interlock.results.profiles import Probe
 
@@ -27,13 +27,13 @@ def examine(
 ) -> list[MachineCheck]:
     """Return all checks of a machine whose container engine answers; none of the probe if `profiled` is false."""
     probes = _probes(containers, root, base) if profiled else ()
-    found = containers.facts()
+    engine = containers.facts()
     return [
-        *_engine(found),
+        *_engine(engine),
         *examine_machine(results),
         _base(containers, base),
         *probes,
-        *_engine_disk(found, is_elsewhere=containers.is_elsewhere),
+        *_engine_disk(engine, is_elsewhere=containers.is_elsewhere),
     ]
 
 
@@ -65,13 +65,13 @@ def examine_machine(results: Path) -> Iterator[MachineCheck]:
 def _tuning(facts: dict[str, Any]) -> Iterator[MachineCheck]:
     governor = facts.get("governor")
     if governor is None:
-        found = "the processor's frequency is not visible (a virtual machine): other guests may change it"
+        tuning = "the processor's frequency is not visible (a virtual machine): other guests may change it"
         yield MachineCheck(
-            "tuning", CheckState.WARNING, found, "Compare within one experiment only, or measure on real hardware."
+            "tuning", CheckState.WARNING, tuning, "Compare within one experiment only, or measure on real hardware."
         )
     elif governor != "performance" or facts.get("no_turbo") == "0":
-        found = f"governor {governor}, turbo {'on' if facts.get('no_turbo') == '0' else 'off or unknown'}"
-        yield MachineCheck("tuning", CheckState.WARNING, found, "sudo python -m pyperf system tune", by_playbook=True)
+        tuning = f"governor {governor}, turbo {'on' if facts.get('no_turbo') == '0' else 'off or unknown'}"
+        yield MachineCheck("tuning", CheckState.WARNING, tuning, "sudo python -m pyperf system tune", by_playbook=True)
     else:
         yield MachineCheck("tuning", CheckState.OK, f"governor {governor}")
     load = facts["load_1min"]
@@ -89,11 +89,11 @@ def _disk(subject: str, folder: Path) -> MachineCheck:
     if free is None:
         fix = f"Check on the engine's machine: df -h {folder}"
         return MachineCheck(subject, CheckState.WARNING, f"{folder} is not visible from here", fix)
-    found = f"{free / 1e9:.0f} GB free at {folder}"
+    space = f"{free / 1e9:.0f} GB free at {folder}"
     if free >= WANTED_DISK_BYTES:
-        return MachineCheck(subject, CheckState.OK, found)
+        return MachineCheck(subject, CheckState.OK, space)
     fix = f"Free {WANTED_DISK_BYTES / 1e9:.0f} GB: `docker system df` shows what images take."
-    return MachineCheck(subject, CheckState.WARNING, found, fix)
+    return MachineCheck(subject, CheckState.WARNING, space, fix)
 
 
 def _engine(engine: dict[str, Any]) -> Iterator[MachineCheck]:
@@ -122,8 +122,8 @@ def _base(engine: DockerEngine, base: Base) -> MachineCheck:
     try:
         return MachineCheck("base image", CheckState.OK, engine.base_words(base))
     except InterlockError as error:
-        found = f"no registry answers, and {error.found}"
-        return MachineCheck("base image", CheckState.PROBLEM, found, error.todo, by_playbook=True)
+        problem = f"no registry answers, and {error.found}"
+        return MachineCheck("base image", CheckState.PROBLEM, problem, error.todo, by_playbook=True)
 
 
 def _probes(engine: DockerEngine, root: Path, base: Base) -> Iterator[MachineCheck]:
@@ -149,15 +149,15 @@ def _probes(engine: DockerEngine, root: Path, base: Base) -> Iterator[MachineChe
 
 def probe_checks(probe: Probe) -> Iterator[MachineCheck]:
     """Yield the checks of how system calls are counted, and why not better, and whether instructions can be."""
-    found = PROBES[probe.method]
+    words = PROBES[probe.method]
     for method, reason in probe.refused.items():
-        found += f"; not {method}: {reason}"
+        words += f"; not {method}: {reason}"
     fix = (
         ""
         if not probe.refused
         else "Let the engine start a container with BPF, PERFMON, SYS_PTRACE and the host's PIDs."
     )
-    yield MachineCheck("probe", CheckState.WARNING if probe.refused else CheckState.OK, found, fix)
+    yield MachineCheck("probe", CheckState.WARNING if probe.refused else CheckState.OK, words, fix)
     if probe.no_instructions:
         fix = (
             "sudo sysctl kernel.perf_event_paranoid=2"

@@ -23,7 +23,7 @@ from interlock.measure.cells import Interpreters, Resources
 from interlock.measure.ending import part_of_budget
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.packages import install_required
-from interlock.measure.profiling import best_probe
+from interlock.measure.probes import best_probe
 from interlock.measure.resumable import EarlierMeasurements, joined, silent_in
 from interlock.measure.watching import Observers
 from interlock.measure.workload import WorkloadResult, measure_workload
@@ -190,7 +190,7 @@ class Execution:
         )
         self.probe = best_probe(workspace) if assignment.settings.profiled else None
         package_sets = install_required(installer, assignment.built, workloads)
-        self.set_up_s = time.monotonic() - self.clock_s - sum(package_sets.took_s.values())
+        self.set_up_s = time.monotonic() - self.clock_s
         return Resources(
             workspace=workspace,
             folder=self.folder,

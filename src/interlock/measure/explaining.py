@@ -11,7 +11,7 @@ from interlock.measure import lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Cell, open_session
 from interlock.measure.experiment import Execution
-from interlock.measure.profiling import lock_sites_in
+from interlock.measure.stacks import lock_sites_in
 from interlock.measure.watching import Observers, ProgressUpdate
 from interlock.results.profiles import LockSites
 

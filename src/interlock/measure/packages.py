@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,19 +23,10 @@ class PackageSets:
     """The package sets of an experiment, by key."""
 
     sets: Mapping[SetKey, PackageSet] = field(default_factory=dict)
-    took_s: Mapping[tuple[str, str], float] = field(default_factory=dict)  # by variant and the workload that was first
 
     def of(self, variant: str, workload: Workload, benchmark: Benchmark) -> PackageSet:
         """Return a benchmark's package set; empty if it requires nothing."""
         return self.sets.get(_key(variant, workload, benchmark), NO_PACKAGES)
-
-    def variant_s(self, variant: str, workload: Workload) -> float:
-        """Return the seconds that installing took for a variant in this workload; nothing for what was there."""
-        return self.took_s.get((variant, workload.name), 0.0)
-
-    def workload_s(self, workload: Workload) -> float:
-        """Return the same for all variants."""
-        return sum(seconds for (_, name), seconds in self.took_s.items() if name == workload.name)
 
     def of_workload(self, variant: str, workload: Workload) -> list[PackageSet]:
         """Return every package set that a cell of the workload mounts."""
@@ -48,36 +38,24 @@ class PackageSets:
 def install_required(installer: Installer, built: Sequence[Built], workloads: Sequence[Workload]) -> PackageSets:
     """Install what the workloads require for each image. What cannot be installed fails only what requires it."""
     images = {image.variant: image for image in built if image.outcome.state is State.OK}
-    keys: dict[SetKey, str] = {}
-    for key, workload in _keys(list(images), workloads):
-        keys.setdefault(key, workload)
+    keys = dict.fromkeys(_keys(list(images), workloads))
     if any(key[-1] for key in keys):
         installer.tidy()
     refused = {key: _refusal(installer.catalog.variants[key[0]], key[1], key[2]) for key in keys}
-    wanted = [key for key in keys if key[-1] and not refused[key]]
-    start_s = time.monotonic()
-    installed = installer.ensure_all([(images[variant], lines) for variant, _, _, lines in wanted]) if wanted else []
-    wall_s, total_s = time.monotonic() - start_s, sum(made.took_s for made in installed)
     sets = {
         key: PackageSet(outcome=Outcome(state=State.UNSUPPORTED, reason=reason))
         for key, reason in refused.items()
         if reason
     }
-    took_s: dict[tuple[str, str], float] = {}
-    for key, made in zip(wanted, installed, strict=True):
-        sets[key] = made.packages
-        whose = (key[0], keys[key])
-        # What was installed side by side shares the time that all of it took.
-        took_s[whose] = took_s.get(whose, 0.0) + (made.took_s * wall_s / total_s if total_s else 0.0)
-    return PackageSets(sets, took_s)
+    wanted = [key for key in keys if key[-1] and key not in sets]
+    installed = installer.ensure_all([(images[variant], lines) for variant, _, _, lines in wanted]) if wanted else []
+    return PackageSets({**sets, **dict(zip(wanted, installed, strict=True))})
 
 
-def _keys(variants: Sequence[str], workloads: Sequence[Workload]) -> Iterator[tuple[SetKey, str]]:
-    """Yield each package set with the name of a workload that needs it."""
-    for workload in (one for one in workloads if one.user is None):  # a user's image has its own packages
-        for benchmark in _benchmarks_of(workload):
-            for variant in variants:
-                yield _key(variant, workload, benchmark), workload.name
+def _keys(variants: Sequence[str], workloads: Sequence[Workload]) -> Iterator[SetKey]:
+    for workload in workloads:
+        for benchmark in _benchmarks_of(workload) if workload.user is None else ():  # a user's image has its own
+            yield from (_key(variant, workload, benchmark) for variant in variants)
 
 
 def _benchmarks_of(workload: Workload) -> list[Benchmark]:

@@ -9,19 +9,17 @@ from pydantic import ValidationError
 
 from interlock.catalog.types import DISK, MOUNT, SCRATCH, Data
 from interlock.catalog.variants import Gil
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.results.experiments import Outcome, ProcessCost, ProgramOutput, State
 
-LAUNCH = f"{MOUNT}/launch"
 # How each line of the launcher begins.
 PROCESS_LINE = '{"interlock_process"'
 WORKLOADS = f"{MOUNT}/workloads"
 # strace travels with its own loader and libraries, so that it runs in any image.
 STRACE = [
     f"{MOUNT}/strace/ld.so", "--library-path", f"{MOUNT}/strace", f"{MOUNT}/strace/strace",
-    "-f", "-c", "-U", "calls,errors,name",
+    "-f", "-c", "-U", "calls,errors,name", "--seccomp-bpf", "-e", "trace=futex",
 ]  # fmt: skip
-STRACE_FUTEX = [*STRACE, "--seccomp-bpf", "-e", "trace=futex"]
 OK = Outcome(state=State.OK)
 # What stands for a process where none was started.
 NOTHING_RUN = Ended(0)
@@ -49,13 +47,13 @@ def with_options(argv: Sequence[str], options: Sequence[str]) -> list[str]:
     return [program, *options, *arguments] if program == "python" else list(argv)
 
 
-def traced_argv(strace: Sequence[str], argv: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+def traced_argv(argv: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """Return the command line under strace, with the environment for the interpreter only.
 
     With LD_PRELOAD in strace's own environment its loader would load the library into strace.
     """
     settings = [word for name, value in environment.items() for word in ("-E", f"{name}={value}")]
-    return [*strace, *settings, *argv]
+    return [*STRACE, *settings, *argv]
 
 
 def parse_costs(stdout: str) -> list[ProcessCost]:

@@ -62,7 +62,7 @@ def _clock_metadata(benchmark: Benchmark, output: ProgramOutput) -> dict[str, An
         return {}
     other, raw = ("wall", output.values) if benchmark.clock == "cpu" else ("cpu", output.cpu)
     sums = {"interlock_work_wall_s": sum(output.values), "interlock_work_cpu_s": sum(output.cpu)}
-    return {**sums, f"interlock_{other}_values_s": " ".join(f"{one:.9f}" for one in raw)}
+    return {**sums, f"interlock_{other}_values_s": " ".join(f"{value:.9f}" for value in raw)}
 
 
 def _per_unit(raw_s: float, loops: int, output: ProgramOutput) -> float:

@@ -57,7 +57,7 @@ class Recorder:
         runs, profiles = self._take_new()
         if self.journal is None:
             return
-        cells, limits = ([result_so_far(cell) for cell in some] for some in (self.cells, self.limits))
+        cells, limits = ([result_so_far(cell) for cell in measured] for measured in (self.cells, self.limits))
         entry = JournalEntry(
             runs=runs,
             profiles=profiles,
@@ -168,8 +168,8 @@ class EarlierMeasurements:
         if before is not None:
             for note in before.notes:
                 cell.note(note)
-            for phase, seconds in phases_of(before.times):
-                cell.clock.add(phase, seconds)
+            for phase in Phase if before.times else ():
+                cell.clock.add(phase, getattr(before.times, f"{phase.value}_s"))
 
 
 def silent_in(experiment: Experiment) -> set[str]:
@@ -179,11 +179,6 @@ def silent_in(experiment: Experiment) -> set[str]:
         for cell in experiment.cells
         if cell.outcome.state is State.TIMED_OUT and cell.mode != TWIN and cell.label not in experiment.facts
     }
-
-
-def phases_of(times: Times | None) -> list[tuple[Phase, float]]:
-    """Return the seconds of each phase; none where they are not recorded."""
-    return [(phase, getattr(times, f"{phase.value}_s")) for phase in Phase] if times else []
 
 
 def remaining(experiment: Experiment) -> list[str]:
@@ -208,8 +203,8 @@ def require_same_host(experiment: Experiment, here: Mapping[str, Any]) -> None:
     for key in SAME:
         there = experiment.host.get(key)
         if there != here.get(key):
-            found = f"{experiment.name} was started on another host: {key} {there}, here {here.get(key)}"
-            raise UsageError(key="--resume", found=found, todo="Resume it there, or start a new experiment.")
+            change = f"{experiment.name} was started on another host: {key} {there}, here {here.get(key)}"
+            raise UsageError(key="--resume", found=change, todo="Resume it there, or start a new experiment.")
 
 
 def images_now(experiment: Experiment, built: Sequence[Built]) -> list[Built]:
@@ -227,20 +222,20 @@ def require_same_images(experiment: Experiment, built: Sequence[Built]) -> None:
     now = {image.variant: image.image_id for image in built if image.outcome.state is State.OK}
     for image in experiment.images:
         if image.outcome.state is State.OK and now.get(image.variant) != image.image_id:
-            found = f"{image.variant} has another image than when {experiment.name} was started"
-            raise UsageError(key="--resume", found=found, todo=BEGIN_ANEW)
+            change = f"{image.variant} has another image than when {experiment.name} was started"
+            raise UsageError(key="--resume", found=change, todo=BEGIN_ANEW)
 
 
 def require_same_workloads(experiment: Experiment, known: Mapping[str, Workload]) -> None:
     """Raise UsageError for a workload that goes on and whose file says something else now."""
     for name in remaining(experiment):
         if name not in known:
-            found = f"there is no workload '{name}' any more"
-            raise UsageError(key="--resume", found=found, todo=BEGIN_ANEW)
+            change = f"there is no workload '{name}' any more"
+            raise UsageError(key="--resume", found=change, todo=BEGIN_ANEW)
         before, now = experiment.workloads[name], known[name].for_experiment(experiment.settings.quick)
         if name in experiment.times and not now.is_adapted and before != now:
-            found = f"{now.file} has changed since {experiment.name} was started"
-            raise UsageError(key="--resume", found=found, todo="Restore it, or start a new experiment.")
+            change = f"{now.file} has changed since {experiment.name} was started"
+            raise UsageError(key="--resume", found=change, todo="Restore it, or start a new experiment.")
 
 
 def joined(before: Experiment, now: Experiment) -> Experiment:
@@ -258,7 +253,7 @@ def joined(before: Experiment, now: Experiment) -> Experiment:
             "limits": _cells(before.limits, now.limits),
             "workloads": now.workloads | {name: before.workloads[name] for name in kept},
             "facts": before.facts | now.facts,
-            "order": before.order | {name: before.order.get(name, []) + some for name, some in now.order.items()},
+            "order": before.order | {name: before.order.get(name, []) + rounds for name, rounds in now.order.items()},
             "times": {name: _times(before, name).plus(_times(now, name)) for name in measured},
             "warnings": list(dict.fromkeys([*before.warnings, *now.warnings])),
             "probe": now.probe or before.probe,
@@ -273,8 +268,8 @@ SUMS = ("duration_s", "measuring_s", "in_processes_s", "waiting_s", "set_up_s")
 
 def _cells(before: Sequence[CellResult], now: Sequence[CellResult]) -> list[CellResult]:
     """Return the cells as they are now; one that was opened before and not again as it was."""
-    opened = [cell for some in (before, now) for cell in some if cell.times is not None]
-    latest = {(cell.label, cell.workload): cell for some in (before, now, opened) for cell in some}
+    opened = [cell for cells in (before, now) for cell in cells if cell.times is not None]
+    latest = {(cell.label, cell.workload): cell for cells in (before, now, opened) for cell in cells}
     return list(latest.values())
 
 

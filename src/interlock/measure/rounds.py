@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from interlock.analysis.comparison import built_otherwise, compared_pairs
@@ -14,11 +15,8 @@ from interlock.analysis.verdicts import LOOKS, Comparison, Pair, compare_rows, l
 from interlock.catalog.types import TWIN, label_of
 from interlock.catalog.workloads import Benchmark
 from interlock.measure import disturbances
-from interlock.measure.blocks import renew_pages
+from interlock.measure.blocks import run_block
 from interlock.measure.cells import Cell, Session
-from interlock.measure.processes import gil_note, gil_outcome
-from interlock.measure.schedule import PlannedBlock, Schedule, planned_blocks
-from interlock.measure.stopwatch import Phase
 from interlock.measure.tracks import Result, Track
 from interlock.measure.watching import Look, ProgressUpdate
 from interlock.results.experiments import Outcome, State, rounds_end_of
@@ -106,16 +104,16 @@ def run_rounds(
     looking = Looking(session, {tracks[0].name: tracks for tracks in benchmarks if tracks})
     needed, skipped = min(least, *LOOKS), 0
     with resources.watching.ending.kept():
-        for planned in planned_blocks(schedule, labels, benchmarks, partial(looking.undecided, limit)):
-            name = planned.members[0].name
-            if 0 < planned.round <= before[name]:
-                skipped += len(planned.members)
+        for block in planned_blocks(schedule, labels, benchmarks, partial(looking.undecided, limit)):
+            name = block.tracks[0].name
+            if 0 < block.round <= before[name]:
+                skipped += len(block.tracks)
                 continue
-            if resources.watching.ending.stops_rounds(needed=planned.round <= joined.get(name, 0) + needed):
+            if resources.watching.ending.stops_rounds(needed=block.round <= joined.get(name, 0) + needed):
                 break
-            for track in planned.members:
-                order.note(planned.round, track.label)
-            Block(replace(planned, done=planned.done - skipped, total=planned.total - skipped), spent).run()
+            for track in block.tracks:
+                order.note(block.round, track.label)
+            replace(block, done=block.done - skipped, total=block.total - skipped).run(spent)
             on_block()
     looking.show_last()
 
@@ -139,77 +137,75 @@ def _limit(session: Session) -> int:
 
 
 @dataclass(frozen=True)
+class Schedule:
+    """How many rounds are run, and the seed of their orders."""
+
+    seed: str
+    least: int
+    limit: int
+    first: int = 1  # 0 if a round that calibrates comes before the others
+    looks: Collection[int] = tuple(LOOKS)  # the numbers of rounds after which is looked
+
+
+@dataclass(frozen=True)
 class Block:
-    """A block that is about to be measured, and where its time is added up."""
+    """One benchmark of all rows that go on with it, in a round.
 
-    planned: PlannedBlock[Track]
-    spent: TimeUsed
-    started: dict[str, None] = field(default_factory=dict)  # labels of the rows that have had a process
+    `done` runs came before it, of `total` if none of those that go on now is decided before the limit.
+    """
 
-    def run(self) -> None:
-        """Measure one benchmark on its rows: in order where that can be, otherwise one row after the other."""
-        for track in self.planned.members:
+    round: int
+    title: str
+    tracks: Sequence[Track]
+    done: int
+    total: int
+
+    def run(self, spent: TimeUsed) -> None:
+        """Measure it, and keep what its processes yield."""
+        for track in self.tracks:
             _skip_hung(track)
-        tracks = [track for track in self.planned.members if track.goes_on]
-        if self.planned.round == 0:
-            self._try(tracks)
-            return
-        renew_pages(tracks)
-        in_order = [track for track in tracks if track.kind.is_in_order(track)]
-        for track in tracks:
-            if track not in in_order:
-                self._run_alone(track)
-        if in_order:
-            for result in in_order[0].kind.block(in_order, self.planned.round, self._on_start):
-                result.track.cell.clock.add(Phase.MEASURING, result.busy_s or 0)
-                with result.track.failing():
-                    self._keep(result)
+        started: dict[str, None] = {}
 
-    def _try(self, tracks: Sequence[Track]) -> None:
-        """Calibrate, or show that a command works; one process tells of how many loops a program is fed.
+        def on_start(track: Track) -> None:
+            started[track.label] = None
+            workload, watching = track.session.workload.name, track.session.resources.watching
+            done = self.done + len(started) - 1
+            watching.on_progress(ProgressUpdate(self.title, workload, track.label, done, self.total))
 
-        It is the baseline's, if it works.
-        """
-        for track in sorted(tracks, key=lambda track: track.label != track.session.resources.settings.baseline):
-            if not track.kind.is_tried or track.kind.shares_loops(track):
-                continue
-            self._run_alone(track)
-            if track.kind.shares_loops(track):
-                for other in tracks:
-                    other.take_over(track)
+        for result in run_block([track for track in self.tracks if track.goes_on], self.round, on_start):
+            with result.track.failing():
+                spent.add(result)
+                result.track.keep(result, self.round)
 
-    def _run_alone(self, track: Track) -> None:
-        self._on_start(track)
-        with track.cell.clock.during(Phase.MEASURING), track.failing():
-            self._keep(track.kind.alone(track, self.planned.round))
 
-    def _on_start(self, track: Track) -> None:
-        self.started[track.label] = None
-        planned, session = self.planned, track.session
-        done = planned.done + len(self.started) - 1
-        session.resources.watching.on_progress(
-            ProgressUpdate(planned.title, session.workload.name, track.label, done, planned.total)
-        )
+def planned_blocks(
+    schedule: Schedule,
+    labels: Sequence[str],
+    benchmarks: Sequence[Sequence[Track]],
+    undecided: Callable[[Sequence[Track]], Sequence[Track]],
+) -> Iterator[Block]:
+    """Yield the blocks of all rounds; in each round all rows in a random order, one benchmark after the other.
 
-    def _keep(self, result: Result) -> None:
-        """Add what a process has yielded to its track, as a pyperf run or as an outcome; one that is not ok stays."""
-        track, output, number = result.track, result.output, self.planned.round
-        self.spent.add(result)
-        track.cell.note(gil_note(output, result.ended.stderr))
-        outcome = result.outcome
-        if outcome.state is State.OK:
-            outcome = gil_outcome(track.name, track.cell.gil, output)
-        if track.goes_on:
-            track.outcome = outcome
-        if outcome.state is not State.OK or (number == 0 and output is None):
-            return
-        if output is not None and number == 0:
-            track.calibrate(output)
-        elif output is not None and track.kind.is_in_order(track):
-            track.fit_loops(output.values)
-        run = result.run or track.kind.run_of(result)
-        if run is not None:
-            track.add(run, number, result.part)
+    Rows of one benchmark run as close together in time as they can, in an order of each round's own, as Google
+    Benchmark's random interleaving does (https://github.com/google/benchmark/blob/main/docs/random_interleaving.md).
+    After each look only those of its tracks go on that are `undecided`. The seed alone decides a round's order,
+    whatever the number of rounds.
+    """
+    rng = random.Random(schedule.seed)  # noqa: S311  an order, not a secret
+    done = 0
+    going_on = [list(tracks) for tracks in benchmarks]
+    for number in range(schedule.first, schedule.limit + 1):
+        if number > schedule.least and number - 1 in schedule.looks:
+            going_on = [list(undecided(tracks)) for tracks in going_on if tracks]
+        if not any(going_on):
+            break
+        total = done + (schedule.limit - number + 1) * sum(map(len, going_on))
+        place = {label: index for index, label in enumerate(rng.sample(labels, len(labels)))}
+        more = f" to {schedule.limit}" if schedule.limit > schedule.least else ""
+        title = f"round {number} of {schedule.least}{more}"
+        for tracks in filter(None, going_on):
+            yield Block(number, title, sorted(tracks, key=lambda track: place[track.label]), done, total)
+            done += len(tracks)
 
 
 def _skip_hung(track: Track) -> None:
@@ -231,21 +227,21 @@ class Looking:
     session: Session
     tracks: Mapping[str, Sequence[Track]]
 
-    def undecided(self, limit: int, members: Sequence[Track]) -> list[Track]:
+    def undecided(self, limit: int, tracks: Sequence[Track]) -> list[Track]:
         """Return the tracks that go on: what is not decided, what it is compared with, the twin and the limits.
 
         Those that would need far more rounds than are left have none of their time: it goes where a decision is near.
         Those that were decided before are in the fit and in the family, as they are in the report. Rows that failed or
         timed out are not waited for.
         """
-        figures, pairs, compared = self._look(members[0].name)
+        figures, pairs, compared = self._look(tracks[0].name)
         left = limit - max(map(len, figures.values()), default=0)
         needed = open_labels(compared, pairs, figures, reach=FAR * left)
         baseline = self.session.resources.settings.baseline
         always = {baseline, label_of(baseline, TWIN)}
-        if not any(track.label in needed - always for track in members):
+        if not any(track.label in needed - always for track in tracks):
             return []
-        return [track for track in members if track.cell.is_limit or track.label in needed | always]
+        return [track for track in tracks if track.cell.is_limit or track.label in needed | always]
 
     def show_last(self) -> None:
         """Show what the rounds have come to, decided or not, whatever ended them."""

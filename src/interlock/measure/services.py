@@ -162,23 +162,19 @@ class WrkRun:
 
 def parse_wrk(text: str) -> WrkRun:
     """Parse what `wrk --latency` prints at its end; WorkloadError if it is something else."""
-    try:
-        return _figures_of_wrk(text)
-    except (ValueError, TypeError):  # of a line that is missing or is none of wrk's
-        found = f"wrk printed no figures: {last_line(text)}"
-        raise WorkloadError(key="--load", found=found, todo="Correct its options (`wrk --help`).") from None
-
-
-def _figures_of_wrk(text: str) -> WrkRun:
     rate, done = WRK_RATE.search(text), WRK_REQUESTS.search(text)
-    if rate is None or done is None:
-        raise ValueError("it has no figures")
     bad, sockets = WRK_BAD_ANSWERS.search(text), WRK_SOCKET_ERRORS.search(text)
-    pairs = [pair.rsplit(" ", 1) for pair in sockets[1].split(", ")] if sockets else []
-    return WrkRun(
-        requests=int(done[1]),
-        per_second=float(rate[1]),
-        latency_s={percent: float(value) * UNIT_S[unit] for percent, value, unit in WRK_LATENCY.findall(text)},
-        bad_answers=int(bad[1]) if bad else 0,
-        socket_errors={what: int(count) for what, count in pairs},
-    )
+    errors = [pair.rsplit(" ", 1) for pair in sockets[1].split(", ")] if sockets else []
+    try:
+        if rate is None or done is None:
+            raise ValueError("it has no figures")
+        return WrkRun(
+            requests=int(done[1]),
+            per_second=float(rate[1]),
+            latency_s={percent: float(value) * UNIT_S[unit] for percent, value, unit in WRK_LATENCY.findall(text)},
+            bad_answers=int(bad[1]) if bad else 0,
+            socket_errors={what: int(count) for what, count in errors},
+        )
+    except ValueError:  # of a line that is missing or is none of wrk's
+        printed = f"wrk printed no figures: {last_line(text)}"
+        raise WorkloadError(key="--load", found=printed, todo="Correct its options (`wrk --help`).") from None

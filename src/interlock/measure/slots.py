@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from interlock.engine.agent import Agent, Process, ProcessTimeoutError, text_of
-from interlock.engine.protocol import Ended, Sandbox
+from interlock.engine.ended import Ended
+from interlock.engine.protocol import Sandbox
 from interlock.errors import EngineError, FloodError
-from interlock.measure.processes import LAUNCH, parse_costs
+from interlock.measure.processes import parse_costs
 
 Answer = TypeVar("Answer")
 
@@ -43,7 +44,7 @@ class Slot:
 
     def _agent(self) -> Agent:
         if self.agent is None:
-            self.agent = self.sandbox.start_agent(LAUNCH)
+            self.agent = self.sandbox.start_agent()
         return self.agent
 
     def answer_of(self, process: Process, ask: Callable[[], Answer]) -> tuple[Answer | None, Ended | None]:

@@ -9,18 +9,31 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from interlock.analysis.lock_sites import caller_of, lock_name, roles, up_to_loop, waiting_share
+from interlock.analysis.lock_sites import LOOP, caller_of, lock_name, roles
 from interlock.catalog.types import Data
-from interlock.engine.protocol import Ended, Sandbox, StackOptions
-from interlock.errors import WorkloadError, last_line, shortened
-from interlock.results.profiles import Acquires, Acquisitions, Edge, LockSites, Pauses, PhaseCounts, Site
+from interlock.engine.ended import Ended
+from interlock.engine.protocol import Sandbox, StackOptions
+from interlock.errors import UnsupportedHereError, WorkloadError, last_line, shortened
+from interlock.measure.counts import parse_bpf, profile_data, readable
+from interlock.measure.tracks import Track
+from interlock.results.profiles import (
+    Acquires,
+    Acquisitions,
+    Edge,
+    LockSites,
+    Method,
+    Pauses,
+    PhaseCounts,
+    Probe,
+    Site,
+)
 from interlock.untrusted import parse_json
 
 _INSIDE = files("interlock.engine").joinpath("inside")
@@ -47,6 +60,9 @@ Function = tuple[str, int, str]
 # Lines by function and instruction.
 Lines = Mapping[tuple[Function, int], int]
 Key = tuple[str, str, tuple[str, ...], tuple[str, ...]]
+K = TypeVar("K")
+# What of a place of the profiler is no count.
+WORDS = {"phase", "stack", "call", "operation"}
 
 
 class _Frames(Data):
@@ -59,19 +75,6 @@ class _Frames(Data):
 
 
 LINES = TypeAdapter(list[list[int]])
-
-
-@contextmanager
-def readable() -> Iterator[None]:
-    """Raise WorkloadError in the place of what reading another thing than a profile raises."""
-    try:
-        yield
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-        raise unreadable(f"{type(error).__name__}: {last_line(str(error))}") from None
-
-
-def unreadable(found: str) -> WorkloadError:
-    return WorkloadError(found=f"the profiler printed no profile: {found}", todo="Run `interlock doctor`.")
 
 
 @dataclass(frozen=True)
@@ -111,11 +114,11 @@ class Interpreter:
         for file, first, name, instruction in sorted(set(wanted)):
             by_function[file, first, name].append(instruction)
         known: dict[tuple[Function, int], int] = {}
-        for some in _chunks(list(by_function.items())):
-            request = json.dumps([[*function, instructions] for function, instructions in some])
+        for chunk in _chunks(list(by_function.items())):
+            request = json.dumps([[*function, instructions] for function, instructions in chunk])
             with suppress(ValueError):
                 answer = LINES.validate_python(_last_json(self._run(ASK_LINES, request)))
-                for (function, instructions), lines in zip(some, answer, strict=False):
+                for (function, instructions), lines in zip(chunk, answer, strict=False):
                     known |= {(function, code): line for code, line in zip(instructions, lines, strict=False)}
         return known
 
@@ -132,16 +135,54 @@ def _last_json(ended: Ended) -> Any:
 
 
 def _chunks(items: list[tuple[Function, list[int]]]) -> Iterator[list[tuple[Function, list[int]]]]:
-    some: list[tuple[Function, list[int]]] = []
+    chunk: list[tuple[Function, list[int]]] = []
     size = 0
     for item in items:
         size += len(json.dumps(item))
-        if some and size > MOST_BYTES:
-            yield some
-            some, size = [], 0
-        some.append(item)
-    if some:
-        yield some
+        if chunk and size > MOST_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(item)
+    if chunk:
+        yield chunk
+
+
+def lock_sites_in(track: Track, probe: Probe, *, acquires: bool = False) -> LockSites:
+    """Return where a benchmark's work waits and wakes, from a run of its own; UnsupportedHereError without BPF.
+
+    `acquires` adds where it takes locks, from one more run.
+    """
+    if probe.method is not Method.BPF:
+        reason = probe.refused.get(Method.BPF, "another probe was chosen")
+        raise UnsupportedHereError(
+            found=f"stacks are taken by BPF, which does not work here: {reason}",
+            todo="Run `interlock doctor`: it says how to allow it.",
+        )
+    phase = track.kind.phase
+    with track.kind.working(track, even_silent=True) as working:
+        asked = Interpreter(working.sandbox, track.cell.subject.options, track.environment)
+        options = asked.frames()
+        sites = lock_sites_from(*working.counted(options), phase, asked, options)
+        if acquires:
+            counted = working.counted(options.with_acquires())
+            sites = sites.model_copy(update={"acquisitions": acquisitions_from(*counted, phase, asked, options)})
+    return sites.model_copy(update={"stands_still": working.stands_still})
+
+
+def lock_sites_from(text: str, units: int, phase: str, asked: Interpreter, options: StackOptions) -> LockSites:
+    """Return the lock sites; WorkloadError if events were lost or the sums are not the exact counts."""
+    return lock_sites_of(profile_data(text), _work(text, phase, units), asked.lines, options.no_frames)
+
+
+def acquisitions_from(text: str, units: int, phase: str, asked: Interpreter, options: StackOptions) -> Acquisitions:
+    """Return the acquires; WorkloadError if events were lost."""
+    work = _work(text, phase, units)
+    return acquisitions_of(profile_data(text), work, asked.lines, ends_seen=not options.switches_threads)
+
+
+def _work(text: str, phase: str, units: int) -> Work:
+    with readable():
+        return Work(phase, parse_bpf(text)[phase], units)
 
 
 @dataclass(frozen=True)
@@ -169,7 +210,7 @@ def lock_sites_of(
     check_sums(sites, work.counted)
     used = {site["stack"] for site in sites} | {edge[end] for edge in edges for end in ("waiter", "waker")}
     chains, frames = _named_stacks(data, used, ask)
-    merged = _merged(sites, chains, frames)
+    merged = _added(sites, lambda site: _key(site, chains, frames))
     known = roles(chains.values())
     named = [_site(key, counts, known) for key, counts in merged.items()]
     order = sorted(range(len(named)), key=lambda index: (-named[index].ns, -named[index].calls))
@@ -199,6 +240,20 @@ def _named_stacks(
     return chains, frames
 
 
+def waiting_share(sites: Iterable[Site], ns: int, threads: int) -> float | None:
+    """Return the waited part of the time that threads had, each of them the whole run; None if that is not known."""
+    had = ns * threads
+    return sum(site.ns for site in sites if site.waits) / had if had else None
+
+
+def up_to_loop(c: Sequence[str]) -> list[str]:
+    """Return the functions from the call up to the interpreter's loop, which is the last one."""
+    for index, function in enumerate(c):
+        if LOOP.match(function):
+            return list(c[: index + 1])
+    return list(c)
+
+
 @readable()
 def acquisitions_of(
     data: Mapping[str, Any], work: Work, ask: Callable[[Iterable[RawFrame]], Lines], *, ends_seen: bool = True
@@ -210,13 +265,17 @@ def acquisitions_of(
     taken = [place for place in data["acquires"] if place["phase"] == work.phase]
     stopped = [place for place in data["pauses"] if place["phase"] == work.phase]
     chains, frames = _named_stacks(data, {place["stack"] for place in (*taken, *stopped)}, ask)
+
+    def stack_of(place: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return chains.get(place["stack"], ()), frames.get(place["stack"], ())
+
     acquires = [
         Acquires(lock=lock_name(c, python, {}), caller=caller_of(python), python=list(python), c=list(c), **counts)
-        for (c, python), counts in _added(taken, chains, frames).items()
+        for (c, python), counts in _added(taken, stack_of).items()
     ]
     pauses = [
         Pauses(caller=caller_of(python), python=list(python), c=list(c), **counts)
-        for (c, python), counts in _added(stopped, chains, frames).items()
+        for (c, python), counts in _added(stopped, stack_of).items()
     ]
     return Acquisitions(
         units=work.units,
@@ -228,17 +287,15 @@ def acquisitions_of(
     )
 
 
-def _added(
-    places: Sequence[Mapping[str, Any]], chains: Mapping[str, tuple[str, ...]], frames: Mapping[str, tuple[str, ...]]
-) -> dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, int]]:
-    """Add up the counts of places whose stacks are the same; those that begin with `max_` are maxima."""
-    added: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, int]] = {}
+def _added(places: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], K]) -> dict[K, dict[str, int]]:
+    """Add up the counts of places that have their key in common; those that begin with `max_` are maxima."""
+    added: dict[K, dict[str, int]] = {}
     for place in places:
-        into = added.setdefault((chains.get(place["stack"], ()), frames.get(place["stack"], ())), defaultdict(int))
+        into = added.setdefault(key(place), defaultdict(int))
         for name, value in place.items():
             if name.startswith("max_"):
                 into[name] = max(into[name], value)
-            elif name not in {"phase", "stack"}:
+            elif name not in WORDS:
                 into[name] += value
     return added
 
@@ -295,21 +352,6 @@ def _key(site: Mapping[str, Any], chains: Mapping[str, tuple[str, ...]], frames:
     """Return what a site is: operations that differ in their bits alone are one."""
     operation = "wake" if _wakes(site["operation"]) else "wait" if site["operation"] else ""
     return site["call"], operation, chains.get(site["stack"], ()), frames.get(site["stack"], ())
-
-
-def _merged(
-    sites: Sequence[Mapping[str, Any]],
-    chains: Mapping[str, tuple[str, ...]],
-    frames: Mapping[str, tuple[str, ...]],
-) -> dict[Key, dict[str, int]]:
-    """Add up the sites whose stacks are the same: of several processes, say."""
-    merged: dict[Key, dict[str, int]] = {}
-    for site in sites:
-        into = merged.setdefault(_key(site, chains, frames), defaultdict(int))
-        for name in ("calls", "ns", "errors", "woke_nobody"):
-            into[name] += site[name]
-        into["max_ns"] = max(into["max_ns"], site["max_ns"])
-    return merged
 
 
 def _site(key: Key, counts: Mapping[str, int], known: Mapping[str, str]) -> Site:

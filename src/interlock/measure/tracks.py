@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from interlock.catalog.workloads import Benchmark, Repetition
-from interlock.engine.protocol import Ended
+from interlock.engine.agent import LAUNCH
+from interlock.engine.ended import Ended
 from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import processes
 from interlock.measure.processes import NOTHING_RUN, OK
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 # these seconds: several times what any other one needs.
 HUNG_S = 10
 PYTHON_PATH = "PYTHONPATH"
+# Loops of a process whose calls or instructions are those of a program's set-up alone.
+NO_WORK = 0
+# The same hashes of strings in every process: with another order in its dicts an interpreter does different work.
+FIXED_HASHES = {"PYTHONHASHSEED": "0"}
 # How many times as long, or as short, as the timing that decided the loops a row's values may be. What is so far off is
 # decided whatever its loops are; with more, slow rows would have most of the time.
 MOST_TIMES = 2
@@ -130,6 +135,14 @@ class Track:
         return take.model_copy(update={"warmups": factor * take.warmups, "values": factor * take.values})
 
     @property
+    def shares_loops(self) -> bool:
+        """Return whether its values have the loops that one process calibrated for all rows.
+
+        One that is to do its work once calibrates by itself.
+        """
+        return self.is_fed and self.kind.is_in_order(self) and self.take.warmups + self.take.values > 1
+
+    @property
     def packages(self) -> PackageSet:
         """Return the packages that the benchmark has here, or the outcome that says why not."""
         sets = self.session.resources.package_sets
@@ -161,9 +174,26 @@ class Track:
         words = filled_in(self.kind.words(loops, take), self.places)
         return self.kind.finished(words, self.cell.subject.options)
 
-    def profiled_argv(self, loops: int) -> list[str]:
-        """Return the command line of a process that is counted: so many loops of the work, or NO_WORK."""
-        return self.argv(str(loops)) + self.benchmark.profile_arguments
+    def run_counted(self, loops: int, *, strace: bool = False, instructions: bool = False) -> Result:
+        """Run a process whose calls or instructions are counted: so many loops of the work, or NO_WORK.
+
+        WorkloadError if it does not work.
+        """
+        argv = self.argv(str(loops)) + self.benchmark.profile_arguments
+        environment = self.cell.subject.environment
+        if strace:
+            argv, environment = processes.traced_argv(argv, environment), {}
+        if instructions:
+            environment = {**FIXED_HASHES, **environment}
+        result = self.run(Start(argv, environment, may_idle=loops == NO_WORK, count_instructions=instructions))
+        if result.outcome.state is not State.OK:
+            failure = f"while it was counted: {result.outcome.reason}"
+            raise WorkloadError(found=failure, todo="Run `interlock doctor`.")
+        return result
+
+    def profiled_units(self, result: Result) -> int:
+        """Return the units of work that a counted process has done."""
+        return 1 if result.output is None else self.benchmark.profile_loops * result.output.inner_loops
 
     def run(self, start: Start) -> Result:
         """Run a process under the launcher, after the benchmark's set-up if that has not run in its sandbox yet."""
@@ -173,7 +203,7 @@ class Track:
             return Result(self, outcome, ended)
         options = self.kind.launcher_options(start.parallel, keeps_output=start.keeps_output)
         counting = ["--count-instructions"] if start.count_instructions else []
-        argv = [processes.LAUNCH, "--repeat", str(start.repeat), *options, *counting, "--", *start.argv]
+        argv = [LAUNCH, "--repeat", str(start.repeat), *options, *counting, "--", *start.argv]
         ended = slot.run(argv, self.deadline_s, self.surrounded(start.environment))
         outcome, output = self.kind.judge(ended, self.deadline_s, may_idle=start.may_idle)
         return Result(self, outcome, ended, output).with_all_of(start.repeat)
@@ -189,13 +219,6 @@ class Track:
             ended = slot.run(argv, self.deadline_s, self.environment)
         return self.kind.judge_set_up(ended, self.deadline_s), ended
 
-    def calibrate(self, output: ProgramOutput) -> None:
-        """Take the loops that its program has found for itself."""
-        self.is_fed = output.fed
-        self.loops = output.loops
-        if output.calibration:
-            self.decisive_s = output.calibration[-1][1]
-
     def take_over(self, calibrated: Track) -> None:
         """Take the loops of the track that calibrated: values of another length are other work.
 
@@ -203,14 +226,34 @@ class Track:
         """
         self.is_fed, self.loops, self.decisive_s = calibrated.is_fed, calibrated.loops, calibrated.decisive_s
 
-    def fit_loops(self, values_s: Sequence[float]) -> None:
-        """After the first block give a row that is far slower or faster than what calibrated loops of its own."""
-        if self.decisive_s is not None and values_s and not self.has_values:
-            self.loops = fitting_loops(self.loops, sum(values_s) / len(values_s), self.decisive_s)
+    def keep(self, result: Result, number: int) -> None:
+        """Add what a process of this block has yielded, as a pyperf run or as an outcome; one that is not ok stays."""
+        output = result.output
+        self.cell.note(processes.gil_note(output, result.ended.stderr))
+        outcome = result.outcome
+        if outcome.state is State.OK:
+            outcome = processes.gil_outcome(self.name, self.cell.gil, output)
+        if self.goes_on:
+            self.outcome = outcome
+        if outcome.state is not State.OK or (number == 0 and output is None):
+            return
+        if output is not None:
+            self._fit_loops(output, number)
+        run = result.run or self.kind.run_of(result)
+        if run is not None:
+            self.runs.append(in_block(run, number, estimator_of(self.benchmark), result.part))
 
-    def add(self, run: pyperf.Run, block: int, part: int | None = None) -> None:
-        """Add a pyperf run of this block."""
-        self.runs.append(in_block(run, block, estimator_of(self.benchmark), part))
+    def _fit_loops(self, output: ProgramOutput, number: int) -> None:
+        """Take the loops that its program has found for itself in round 0.
+
+        After the first block a row that is far slower or faster than what calibrated gets loops of its own.
+        """
+        if number == 0:
+            self.is_fed, self.loops = output.fed, output.loops
+            if output.calibration:
+                self.decisive_s = output.calibration[-1][1]
+        elif self.kind.is_in_order(self) and self.decisive_s is not None and output.values and not self.has_values:
+            self.loops = fitting_loops(self.loops, sum(output.values) / len(output.values), self.decisive_s)
 
     @contextmanager
     def failing(self) -> Iterator[None]:

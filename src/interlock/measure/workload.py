@@ -44,7 +44,6 @@ class WorkloadResult:
 def measure_workload(resources: Resources, workload: Workload, subjects: Sequence[Subject]) -> WorkloadResult:
     """Measure and profile one workload on all subjects and write their files."""
     clock = Stopwatch()
-    clock.add(Phase.PREPARING, resources.package_sets.workload_s(workload))
     with clock.during(Phase.PREPARING), ExitStack() as ends:
         try:
             session = ends.enter_context(open_session(resources, workload, clock))
@@ -82,7 +81,7 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
             with resources.watching.ending.kept(), clock.during(Phase.PROFILING):
                 profile_cells(session, cells, recorder.keep)
         _note_unmeasured([*cells, *limits], resources.watching.ending.reason)
-        written, limits_written = ([write_cell(cell) for cell in some] for some in (cells, limits))
+        written, limits_written = ([write_cell(cell) for cell in measured] for measured in (cells, limits))
         return WorkloadResult(
             written, limits_written, recorder.order.rounds, facts, spent, warnings, session.workload, clock
         )
@@ -92,14 +91,9 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
 
 
 def _opened(session: Session, subjects: Sequence[Subject]) -> Iterator[Cell]:
-    """Yield each subject's cell as soon as it is open; its variant's packages are of the first one's preparing."""
-    seen: set[str] = set()
+    """Yield each subject's cell as soon as it is open."""
     for subject in subjects:
         cell = Cell(session, subject)
-        if subject.variant not in seen:
-            packages_s = session.resources.package_sets.variant_s(subject.variant, session.workload)
-            cell.clock.add(Phase.PREPARING, packages_s)
-        seen.add(subject.variant)
         cell.slot()
         yield cell
 
@@ -162,9 +156,9 @@ def _unmeasured(workload: Workload, subjects: Sequence[Subject], outcome: Outcom
                 outcome=outcome,
                 benchmarks={benchmark.name: outcome for benchmark in workload.benchmarks},
             )
-            for subject in some
+            for subject in planned
         ]
-        for some in (subjects, limited)
+        for planned in (subjects, limited)
     )
     return WorkloadResult(variants, limits, [], {}, TimeUsed(), [], workload, clock)
 

@@ -238,7 +238,7 @@ def time_section(experiment: Experiment) -> Section | None:
     if not experiment.times:
         return None
     rows = [_row(experiment, name, times) for name, times in experiment.times.items()]
-    alone = {"instruments, probe": experiment.set_up_s, "waiting for the lock": experiment.waiting_s}
+    alone = {"instruments, probe, packages": experiment.set_up_s, "waiting for the lock": experiment.waiting_s}
     rows += [(name, "-", "-", "-", f"{seconds:.0f}", "") for name, seconds in alone.items()]
     title = f"where the time went: {_sum(experiment):.0f} s in all, without the builds"
     return Section(title, COLUMNS, tuple(rows))

@@ -17,14 +17,12 @@ class Method(StrEnum):
     """How system calls were counted, the best one first."""
 
     BPF = "bpf"
-    TRACEPOINTS = "tracepoints"
-    STRACE_FUTEX = "strace-futex"  # stops a process at its futex calls alone, by seccomp-bpf
-    STRACE = "strace"
+    STRACE_FUTEX = "strace-futex"  # of futex calls alone, at which it stops a process
 
     @property
     def perturbs(self) -> bool:
         """Return whether it changes how often threads wait for each other."""
-        return self in {Method.STRACE_FUTEX, Method.STRACE}
+        return self is Method.STRACE_FUTEX
 
 
 class Probe(Data):
@@ -105,7 +103,6 @@ class Instructions(Data):
     per_unit: float
     spread: float
     runs: int
-    method: Literal["counter", "cachegrind"] = "counter"
 
 
 # GNU pth's scheduler switches threads in the process itself: a switch sets signal masks, and each turn asks for pending

@@ -11,7 +11,6 @@ from interlock.catalog.types import MOUNT
 from interlock.engine.host import profiler, toolchain
 from interlock.engine.host.sandbox import HostSandbox
 from interlock.errors import EngineError, TracerError, UnsupportedHereError
-from interlock.results.profiles import Method
 
 COUNTS = "trap 'echo counted; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
 
@@ -66,7 +65,7 @@ def test_a_process_is_in_the_cgroup_before_it_is_the_program_and_only_while_it_i
     stand_in(tmp_path, COUNTS)
     places = {MOUNT: str(tmp_path), "/scratch": str(tmp_path), "/disk": str(tmp_path)}
     sandbox = HostSandbox(None, tmp_path, places)
-    with sandbox.count(Method.BPF) as at_work:
+    with sandbox.count() as at_work:
         (cgroup,) = sandbox.watched
         shown = sandbox.run(["sh", "-c", "echo $$"], 10)
         at_work.stop()

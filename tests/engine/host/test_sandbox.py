@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.catalog.variants import PRODUCTION
+from interlock.engine.ended import Ended
 from interlock.engine.host import sandbox
-from interlock.engine.protocol import Ended
 from interlock.errors import EngineError, UnsupportedHereError
 
 PLACES = {"/interlock": "/home/me/tools", "/scratch": "/dev/shm/one"}

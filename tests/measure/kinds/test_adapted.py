@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.catalog.workloads import Benchmark, Repetition, Workload
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.errors import WorkloadError
 from interlock.measure.kinds import adapted
 from interlock.measure.kinds import pytest as suites

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog.workloads import Benchmark
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.measure.kinds.choosing import kind_of
 from interlock.results.experiments import Outcome, State
 from tests.builders import OK, make_benchmark, make_ended, make_workload

@@ -95,30 +95,30 @@ START = OwnStart("sha256:1", {"MODE": "1"})
 
 def test_a_run_loads_a_warm_service_and_its_second_load_is_the_figure() -> None:
     net = network()
-    ran = UserService(net, workload()).run(START)
+    loaded, _ = UserService(net, workload()).run(START)
     assert net.started_as == [START]
     assert net.loads == [["wrk", "--latency", "http://10.0.0.2:8000/"]] * 2
     assert set(net.asked) == {"http://10.0.0.2:8000/health"}
-    assert ran.loaded.unit_s == pytest.approx(1 / parse_wrk(GOOD).per_second)
-    assert ran.loaded.units == parse_wrk(GOOD).requests
-    assert ran.figures["work_cpu_s"] == pytest.approx(0.1)
-    assert ran.figures["memory_bytes"] == 50_000_000
-    assert ran.figures["latency_p50_s"] == parse_wrk(GOOD).latency_s["50"]
+    assert loaded.unit_s == pytest.approx(1 / parse_wrk(GOOD).per_second)
+    assert loaded.units == parse_wrk(GOOD).requests
+    assert loaded.figures["work_cpu_s"] == pytest.approx(0.1)
+    assert loaded.figures["memory_bytes"] == 50_000_000
+    assert loaded.figures["latency_p50_s"] == parse_wrk(GOOD).latency_s["50"]
 
 
 def test_another_programs_load_is_its_time() -> None:
     checks = Checks(address=ServiceAddress(port=80), load=["sh", "-c", "curl {url}"])
-    ran = UserService(network(), workload(checks)).run(START)
-    assert (ran.loaded.unit_s, ran.loaded.units) == (1.5, 1)
+    loaded, _ = UserService(network(), workload(checks)).run(START)
+    assert (loaded.unit_s, loaded.units) == (1.5, 1)
     assert not is_wrk(checks.load or [])
 
 
 def test_without_a_load_the_start_is_the_figure() -> None:
     net = network()
-    ran = UserService(net, workload(Checks(address=ServiceAddress(port=80)))).run(START)
+    loaded, _ = UserService(net, workload(Checks(address=ServiceAddress(port=80)))).run(START)
     assert net.loads == []
-    assert ran.loaded.unit_s == ran.figures["healthy_after_s"]
-    assert "work_cpu_s" not in ran.figures
+    assert loaded.unit_s == loaded.figures["healthy_after_s"]
+    assert "work_cpu_s" not in loaded.figures
 
 
 @pytest.mark.parametrize(
@@ -140,16 +140,16 @@ def test_what_does_not_work_is_an_error(changes: dict[str, Any], said: str) -> N
 def test_its_run_has_the_details_of_its_workload(tmp_path: Path) -> None:
     work = workload()
     (benchmark,) = work.benchmarks
-    ran = UserService(network(), work).run(START)
-    run = in_block(service_run(work, benchmark, ran), 1, estimator_of(benchmark))
+    loaded, used = UserService(network(), work).run(START)
+    run = in_block(service_run(work, benchmark, loaded, used), 1, estimator_of(benchmark))
     store.write_runs(tmp_path / "cell.json", {benchmark.name: [run]})
     keys = {one.of for one in benchmark.details}
     found = store.read_values(tmp_path / "cell.json", {benchmark.name: keys})[benchmark.name]
-    assert found.processes == [[pytest.approx(ran.loaded.unit_s)]]
+    assert found.processes == [[pytest.approx(loaded.unit_s)]]
     assert found.max_rss_bytes == 50_000_000
     shown = {one.detail.label: one.value for one in details_of(work, benchmark, found) if one}
     assert shown.keys() == {"p50 ms", "p99 ms", "CPU ms per request", "memory MB", "healthy after s"}
-    assert shown["CPU ms per request"] == pytest.approx(100 / ran.loaded.units)
+    assert shown["CPU ms per request"] == pytest.approx(100 / loaded.units)
     assert shown["memory MB"] == pytest.approx(50)
 
 

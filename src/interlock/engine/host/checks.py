@@ -108,5 +108,5 @@ def _strace(refused: UnsupportedHereError) -> MachineCheck:
     if toolchain.missing(toolchain.PROBE):
         found = f"no strace, and not {Method.BPF}: {refused.found}: system calls are not counted"
         return MachineCheck("probe", CheckState.WARNING, found)
-    found = f"{PROBES[Method.STRACE]}; not {Method.BPF}, which `why` needs: {refused.found}"
+    found = f"{PROBES[Method.STRACE_FUTEX]}; not {Method.BPF}, which `why` needs: {refused.found}"
     return MachineCheck("probe", CheckState.WARNING, found, refused.todo.removesuffix("."))

@@ -14,7 +14,7 @@ from interlock.catalog.types import Data
 from interlock.engine.ended import Ended, run_here
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.prefixes import environment_of, network_settings
-from interlock.engine.protocol import Installed, OnStep
+from interlock.engine.protocol import OnStep
 from interlock.errors import StoreError
 from interlock.results import store
 from interlock.results.experiments import Built, Outcome, PackageSet, State
@@ -40,9 +40,9 @@ class HostInstaller:
             if known is None or not Path(known.prefix).is_dir():
                 shutil.rmtree(record.parent)
 
-    def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[Installed]:
+    def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[PackageSet]:
         """Return the packages of each prefix and its requirement lines, one after the other."""
-        return [Installed.by(self.ensure, image, lines) for image, lines in wanted]
+        return [self.ensure(image, lines) for image, lines in wanted]
 
     def ensure(self, image: Built, lines: Sequence[str]) -> PackageSet:
         """Return the packages, installed now if they were not; the outcome says why they cannot be installed."""

@@ -115,7 +115,7 @@ def counting(program: Path, cgroup: Path, words: Sequence[str], folder: Path) ->
             said.read_text() if said.is_file() else "a header or a compiler was missing when the instruments were built"
         )
         raise EngineError(found=f"the profiler does not compile here: {reason}", todo="Choose --engine docker.")
-    argv = [str(program), "--method", "bpf", "--cgroup", str(cgroup), *words]
+    argv = [str(program), "--cgroup", str(cgroup), *words]
     with (
         tempfile.TemporaryFile() as said_to,
         subprocess.Popen(

@@ -22,15 +22,14 @@ import psutil
 
 from interlock.catalog.types import DISK, MOUNT, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
-from interlock.engine.agent import MOST_OUTPUT_BYTES, Agent, flood
-from interlock.engine.ended import NOT_FOUND
+from interlock.engine.agent import LAUNCH, MOST_OUTPUT_BYTES, Agent, flood
+from interlock.engine.ended import NOT_FOUND, Ended
 from interlock.engine.host import profiler
 from interlock.engine.host.account import MYSELF, Account, reading_it
 from interlock.engine.host.features import refused
 from interlock.engine.host.prefixes import LOCALE, environment_of, symbols_of
-from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended, Feature, StackOptions
+from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Feature, StackOptions
 from interlock.errors import EngineError, FloodError, UnsupportedHereError
-from interlock.results.profiles import Method
 
 LIMITS_PATH = "/usr/local/bin:/usr/bin:/bin"
 # In the environment of all that a cell starts: a process can leave its group and its session, but not this.
@@ -77,8 +76,8 @@ class HostSandbox:
         home = {"HOME": str(self.folder), "TMPDIR": self.places[SCRATCH]}
         return own | home | {name: translated_list(value, self.places) for name, value in more.items()}
 
-    def start_agent(self, launcher: str) -> Agent:
-        words = self.account.command([translated(launcher, self.places), "--agent"])
+    def start_agent(self) -> Agent:
+        words = self.account.command([translated(LAUNCH, self.places), "--agent"])
         channel = ProcessChannel(words, self._environment(NOTHING), self.folder)
         return Agent(
             channel,
@@ -91,10 +90,8 @@ class HostSandbox:
         return False
 
     @contextmanager
-    def count(self, method: Method, stacks: StackOptions | None = None) -> Iterator[Counting]:
+    def count(self, stacks: StackOptions | None = None) -> Iterator[Counting]:
         """Count what `run` starts in the block; UnsupportedHereError where this machine has no BPF for it."""
-        if method is not Method.BPF:
-            raise refused(Feature.TRACEPOINTS)
         program, memory = Path(self.places[MOUNT], "profiler", "profiler"), self.folder.parent
         symbols = symbols_of(self.prefix) if self.prefix else None
         words = [*(stacks.arguments() if stacks else []), *(["--symbols", str(symbols)] if symbols else [])]
@@ -108,7 +105,7 @@ class HostSandbox:
             finally:
                 self.watched.remove(cgroup)
 
-    def mark_work(self, launcher: str) -> AbstractContextManager[None]:
+    def mark_work(self) -> AbstractContextManager[None]:
         raise refused(Feature.SERVICES)
 
     def cpu_used(self) -> CpuUsed:

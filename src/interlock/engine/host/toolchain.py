@@ -32,9 +32,6 @@ SEE_DOCTOR = "Run `interlock doctor --engine host`: it names what is missing."
 PTH = "libpthread-pth.so"
 # Beside the profiler: why it does not compile here.
 NOT_COMPILED = "not-compiled"
-# Where Debian has Valgrind's tools, and how it names machines.
-VALGRIND_FOLDER = "/usr/libexec/valgrind"
-VALGRIND_PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True)
@@ -167,7 +164,6 @@ def ensure_instruments(root: Path, cache: Path, account: Account = MYSELF) -> Pa
         _make_pth(source, making, account)
         _make_profiler(source / "profiler", making / "profiler")
         _copy_strace(making / "strace")
-        _copy_cachegrind(making / "valgrind")
         making.rename(folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)
@@ -261,16 +257,6 @@ def _copy_strace(folder: Path) -> None:
     for library in linked_by(strace):
         shutil.copy(library, folder / ("ld.so" if library.name.startswith("ld-") else library.name))
     shutil.copy(strace, folder / "strace")
-
-
-def _copy_cachegrind(folder: Path) -> None:
-    """Copy this machine's Cachegrind, if it has one, to where a container has it."""
-    names = [f"{name}-{VALGRIND_PLATFORMS.get(platform.machine())}-linux" for name in ("cachegrind", "vgpreload_core")]
-    tool, library = Path(VALGRIND_FOLDER, names[0]), Path(VALGRIND_FOLDER, f"{names[1]}.so")
-    if tool.is_file() and library.is_file():
-        folder.mkdir()
-        shutil.copy(tool, folder / "cachegrind")
-        shutil.copy(library, folder)
 
 
 def put_programs(tools: Path, programs: Mapping[str, bytes], folder: Path) -> Path:

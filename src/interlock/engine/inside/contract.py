@@ -22,9 +22,9 @@ PACKAGE_LIST = re.compile(r"(?!lock$|.*Release(\.gpg)?$)")  # apt's own clean-up
 BUILD_TREES = ("/build", "/stage", "/interlock", "/usr/src/python")
 
 
-def say(name, found):
+def say(name, text):
     """Print one line without buffering, so that it is out if a later check crashes the interpreter."""
-    line = "%s=%s\n" % (name, " ".join(found.split()))
+    line = "%s=%s\n" % (name, " ".join(text.split()))
     if not isinstance(line, type(DATA)):
         line = line.encode("utf-8", "backslashreplace")
     os.write(1, line)
@@ -119,8 +119,8 @@ def ca_certificates():
     context = tls.create_default_context()
     for file in glob.glob("%s/*.0" % paths.capath)[:5]:
         context.load_verify_locations(file)
-    found = context.cert_store_stats()["x509_ca"]
-    need(found > 0, "none where OpenSSL looks: %s, %s" % (paths.openssl_cafile, paths.openssl_capath))
+    authorities = context.cert_store_stats()["x509_ca"]
+    need(authorities > 0, "none where OpenSSL looks: %s, %s" % (paths.openssl_cafile, paths.openssl_capath))
     context.load_verify_locations("/etc/ssl/certs/ca-certificates.crt")
     need(context.cert_store_stats()["x509_ca"] > 50, "/etc/ssl/certs/ca-certificates.crt has next to none")
 
@@ -278,8 +278,8 @@ def venv():
     try:
         run(sys.executable, "-m", "venv", folder)
         own = os.path.join(folder, "bin", "python")
-        found = run(own, "-c", "import sys; print(sys.prefix)")
-        need(found == folder, "its prefix is %s" % found)
+        prefix = run(own, "-c", "import sys; print(sys.prefix)")
+        need(prefix == folder, "its prefix is %s" % prefix)
         run(own, "-m", "pip", "--version")
     finally:
         shutil.rmtree(folder)
@@ -316,8 +316,8 @@ def no_compiler():
 
 
 def no_package_lists():
-    found = [path for path in files_below("/var/lib/apt/lists") if PACKAGE_LIST.match(os.path.basename(path))]
-    none_of(found + glob.glob("/var/cache/apt/archives/*.deb"))
+    lists = [path for path in files_below("/var/lib/apt/lists") if PACKAGE_LIST.match(os.path.basename(path))]
+    none_of(lists + glob.glob("/var/cache/apt/archives/*.deb"))
 
 
 def no_build_tree():

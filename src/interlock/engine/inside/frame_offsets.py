@@ -51,10 +51,10 @@ def places(address, value, size, width=8):
 
 def one_place(what, samples, size=OBJECT, width=8):
     """Return the lowest offset that all samples (address, value) have in common."""
-    found = set.intersection(*[places(address, value, size, width) for address, value in samples])
-    if not found:
+    common = set.intersection(*[places(address, value, size, width) for address, value in samples])
+    if not common:
         raise NotFoundError(what)
-    return min(found)
+    return min(common)
 
 
 class Waiting(threading.Thread):
@@ -93,21 +93,21 @@ def settled_frames(threads):
     """Return the frame of each thread once it waits."""
     for _ in range(200):
         frames = sys._current_frames()
-        found = [frames.get(one.ident_there) for one in threads]
-        if all(frame is not None and frame.f_code.co_name == "inner" for frame in found):
+        frames_there = [frames.get(thread.ident_there) for thread in threads]
+        if all(frame is not None and frame.f_code.co_name == "inner" for frame in frames_there):
             time.sleep(0.05)
-            return found
+            return frames_there
         time.sleep(0.05)  # on GNU pth less than this starves the others
     raise NotFoundError("threads that wait")
 
 
 def chain(frame):
     """Return a frame and its callers, all of which stand at a call."""
-    found = []
+    frames = []
     while frame is not None:
-        found.append(frame)
+        frames.append(frame)
         frame = frame.f_back
-    return found
+    return frames
 
 
 def natives(frames):
@@ -131,16 +131,16 @@ def natives(frames):
 def thread_state_places(ident, native):
     """Return (from the thread's own pointer, to what leads to the frame or NONE, to the frame) of all chains to a frame."""
     start = ident - THREAD_BELOW
-    found = set()
+    ways = set()
     for index, state in enumerate(words(start, THREAD_BELOW + THREAD_ABOVE)):
         here = index * 8 - THREAD_BELOW
         state_words = words(state, STATE)
         for offset, word in enumerate(state_words):
             if word == native:
-                found.add((here, NONE, offset * 8))
+                ways.add((here, NONE, offset * 8))
             elif (3, 11) <= sys.version_info < (3, 13) and word != state:
-                found.update((here, offset * 8, deep) for deep in places(word, native, 32) if words(word + deep, 8)[0] == native)
-    return found
+                ways.update((here, offset * 8, deep) for deep in places(word, native, 32) if words(word + deep, 8)[0] == native)
+    return ways
 
 
 def instruction_places(frames, at):
@@ -158,13 +158,13 @@ def instruction_places(frames, at):
     return min(common)
 
 
-def own_copies(frames, at, found):
+def own_copies(frames, at, known):
     """Add where a thread has its own copy of a function's instructions, as free-threaded builds from 3.14 do."""
     samples = []
     for frame in frames:
         address = at[id(frame)]
-        start = words(address + found["instruction"], 8)[0] - frame.f_lasti
-        if start == id(frame.f_code) + found["instructions"]:
+        start = words(address + known["instruction"], 8)[0] - frame.f_lasti
+        if start == id(frame.f_code) + known["instructions"]:
             continue
         for index, word in enumerate(words(id(frame.f_code), 256)):
             copies = words(word, 96)
@@ -173,8 +173,8 @@ def own_copies(frames, at, found):
                 break
     if not samples:
         return
-    found["copies"] = samples[0][0]
-    found["copy_number"] = one_place("a frame's copy", [(at, offset // 8) for _, offset, at in samples], 96, 4)
+    known["copies"] = samples[0][0]
+    known["copy_number"] = one_place("a frame's copy", [(at, offset // 8) for _, offset, at in samples], 96, 4)
 
 
 def text_place(text):
@@ -192,7 +192,7 @@ def data_of(word):
     stream = open("/proc/self/maps")
     for line in stream:
         parts = line.split(None, 5)
-        start, end = [int(one, 16) for one in parts[0].split("-")]
+        start, end = [int(bound, 16) for bound in parts[0].split("-")]
         path = parts[5].strip() if len(parts) == 6 else ""
         if path and word in os.path.basename(path):
             beginnings.setdefault(path, start - int(parts[2], 16))
@@ -204,15 +204,15 @@ def data_of(word):
     stream.close()
 
 
-def find_list(natives_by_ident, found):
+def find_list(natives_by_ident, known):
     """Find the list of all threads' states that interpreters keep where threads have no pointer of their own."""
     for path, beginning, start, end in list(data_of("python")):
         for index, node in enumerate(words(start, end - start)):
             states, state_place = listed(node, natives_by_ident)
             if states and len(states) == len(natives_by_ident):
                 frames = set.intersection(*[places(states[ident], native, NEAR) for ident, native in natives_by_ident.items()])
-                found.update(thread=0, through=NONE, frame=min(frames), list_state=state_place)
-                found.update(list=start + 8 * index - beginning, list_file=path)
+                known.update(thread=0, through=NONE, frame=min(frames), list_state=state_place)
+                known.update(list=start + 8 * index - beginning, list_file=path)
                 return
     raise NotFoundError("a thread's state, and the list of threads")
 
@@ -233,7 +233,7 @@ def listed(node, natives_by_ident):
     return states, state_place
 
 
-def find_running(idents, found):
+def find_running(idents, known):
     """Find where GNU pth says which thread runs, if threads are pth's: it holds the number of whoever looks."""
 
     def candidates():
@@ -251,69 +251,69 @@ def find_running(idents, found):
     other.join()
     both = candidates() & seen[0]
     if both:
-        found["running_file"], found["running"] = min(both)
+        known["running_file"], known["running"] = min(both)
 
 
 def offsets(main_ident):
     """Return all offsets by name, found in a thread while the main one waits; NotFoundError says what is not found."""
     threads = [Waiting() for _ in range(3)]
-    for one in threads:
-        one.start()
+    for thread in threads:
+        thread.start()
     innermost = settled_frames(threads)
     main_frames = chain(sys._current_frames()[main_ident])
     chains = [chain(frame) for frame in innermost]
     frames = sum(chains, []) + main_frames
     at = dict(zip(map(id, frames), natives(frames)))
     codes = [frame.f_code for frame in frames]
-    found = {"copies": NONE, "copy_number": NONE, "instructions": 0, "by_address": int(sys.version_info >= (3, 11))}
+    known = {"copies": NONE, "copy_number": NONE, "instructions": 0, "by_address": int(sys.version_info >= (3, 11))}
     named = "co_qualname" if hasattr(codes[0], "co_qualname") else "co_name"
-    found["filename"] = one_place("co_filename", [(id(code), id(code.co_filename)) for code in codes])
-    found["name"] = one_place(named, [(id(code), id(getattr(code, named))) for code in codes])
-    found["first_line"] = one_place("co_firstlineno", [(id(code), code.co_firstlineno) for code in codes], width=4)
-    found["text"] = text_place(codes[0].co_filename)
+    known["filename"] = one_place("co_filename", [(id(code), id(code.co_filename)) for code in codes])
+    known["name"] = one_place(named, [(id(code), id(getattr(code, named))) for code in codes])
+    known["first_line"] = one_place("co_firstlineno", [(id(code), code.co_firstlineno) for code in codes], width=4)
+    known["text"] = text_place(codes[0].co_filename)
     kind = type(codes[0])
-    found["type"] = one_place("ob_type", [(id(code), id(kind)) for code in codes], 64)
-    found["type_name"] = [index * 8 for index, word in enumerate(words(id(kind), 128)) if read(word, 5) == b"code\0"][0]
-    found["code"] = one_place("a frame's code", [(at[id(frame)], id(frame.f_code)) for frame in frames])
-    called = [(at[id(one[0])], at[id(one[1])]) for one in chains]
-    found["previous"] = one_place("a frame's caller", called)
-    if found["by_address"]:
-        found["instruction"], found["instructions"] = instruction_places(main_frames, at)
-        own_copies(innermost, at, found)
+    known["type"] = one_place("ob_type", [(id(code), id(kind)) for code in codes], 64)
+    known["type_name"] = [index * 8 for index, word in enumerate(words(id(kind), 128)) if read(word, 5) == b"code\0"][0]
+    known["code"] = one_place("a frame's code", [(at[id(frame)], id(frame.f_code)) for frame in frames])
+    called = [(at[id(frames_of_thread[0])], at[id(frames_of_thread[1])]) for frames_of_thread in chains]
+    known["previous"] = one_place("a frame's caller", called)
+    if known["by_address"]:
+        known["instruction"], known["instructions"] = instruction_places(main_frames, at)
+        own_copies(innermost, at, known)
     else:
         scale = 2 if sys.version_info >= (3, 10) else 1
         stands = [(at[id(frame)], frame.f_lasti // scale) for frame in frames]
-        found["instruction"] = one_place("f_lasti", stands, OBJECT + 256, 4)
-    idents = [one.ident_there for one in threads] + [main_ident]
+        known["instruction"] = one_place("f_lasti", stands, OBJECT + 256, 4)
+    idents = [thread.ident_there for thread in threads] + [main_ident]
     places_of_states = [thread_state_places(ident, at[id(frame)]) for ident, frame in zip(idents, innermost + main_frames[:1])]
     ways = set.intersection(*places_of_states)
     # What begins far before the frame is no thread's state but memory that has one somewhere.
     near = [way for way in ways if way[1] < NEAR and way[2] < NEAR]
-    found.update(dict.fromkeys(("list_file", "list", "list_state", "running_file", "running"), 0))
+    known.update(dict.fromkeys(("list_file", "list", "list_state", "running_file", "running"), 0))
     if near:
-        found["thread"], found["through"], found["frame"] = min(near)
+        known["thread"], known["through"], known["frame"] = min(near)
     else:
         natives_by_ident = dict(zip(idents, [at[id(frame)] for frame in innermost + main_frames[:1]]))
-        find_list(natives_by_ident, found)
-        find_running(idents, found)
-    found["scale"] = 2 if (3, 10) <= sys.version_info < (3, 11) else 1
-    return found
+        find_list(natives_by_ident, known)
+        find_running(idents, known)
+    known["scale"] = 2 if (3, 10) <= sys.version_info < (3, 11) else 1
+    return known
 
 
 def elf_files():
     """Return the files that are mapped as code here, and the extension modules that may be."""
-    found = set()
+    files = set()
     stream = open("/proc/self/maps")
     for line in stream:
         parts = line.split(None, 5)
         if "x" in parts[1] and len(parts) == 6 and parts[5].startswith("/"):
-            found.add(parts[5].strip())
+            files.add(parts[5].strip())
     stream.close()
     folders = [path for path in sys.path if path and os.path.isdir(path)]
     for folder in folders:
         for pattern in ("*.so", "*/*.so", "*/*/*.so"):
-            found.update(os.path.realpath(one) for one in glob.glob(os.path.join(folder, pattern)))
-    return sorted(found)
+            files.update(os.path.realpath(path) for path in glob.glob(os.path.join(folder, pattern)))
+    return sorted(files)
 
 
 def main():

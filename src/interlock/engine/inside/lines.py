@@ -22,11 +22,11 @@ def source_of(name):
 
 def functions(code):
     """Return a code object and all in it."""
-    found = [code]
-    for one in code.co_consts:
-        if hasattr(one, "co_consts"):
-            found.extend(functions(one))
-    return found
+    codes = [code]
+    for constant in code.co_consts:
+        if hasattr(constant, "co_consts"):
+            codes.extend(functions(constant))
+    return codes
 
 
 def compiled(path):

@@ -30,7 +30,7 @@ from interlock.engine.packages import pip_container
 from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer, ensure_builder, gather
 from interlock.engine.packages.pip_output import failure, last_words, pip_version
 from interlock.engine.packages.resolving import requirements_file
-from interlock.engine.protocol import Installed, OnStep
+from interlock.engine.protocol import OnStep
 from interlock.engine.run import leftovers
 from interlock.engine.run.archives import ContentError, archive
 from interlock.engine.side_by_side import side_by_side, worker_count
@@ -80,7 +80,7 @@ class ImageInstaller:
         """Remove volumes of images that no longer exist."""
         remove_stale_volumes(self.client)
 
-    def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[Installed]:
+    def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[PackageSet]:
         """Return the packages of each image and its requirement lines; those of several variants side by side.
 
         One builder serves all packages of a variant, so these follow each other.
@@ -88,18 +88,18 @@ class ImageInstaller:
         places: dict[str, list[int]] = {}
         for place, (image, _) in enumerate(wanted):
             places.setdefault(image.variant, []).append(place)
-        found: dict[int, Installed] = {}
+        installed: dict[int, PackageSet] = {}
 
-        def install(variant: str) -> dict[int, Installed]:
-            return {place: Installed.by(self.ensure, *wanted[place]) for place in places[variant]}
+        def install(variant: str) -> dict[int, PackageSet]:
+            return {place: self.ensure(*wanted[place]) for place in places[variant]}
 
         try:
-            for some in side_by_side(install, list(places), worker_count(len(places))):
-                found |= some
+            for of_variant in side_by_side(install, list(places), worker_count(len(places))):
+                installed |= of_variant
         except BaseException:
             self._abandon()
             raise
-        return [found[place] for place in range(len(wanted))]
+        return [installed[place] for place in range(len(wanted))]
 
     def _abandon(self) -> None:
         """Remove what the installations at work have made, until they have ended for want of it."""

@@ -15,17 +15,18 @@ from docker.types import Mount
 
 from interlock.catalog.types import DISK, MOUNT, PREFIX, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.agent import LAUNCH
 from interlock.engine.build.sources import tar_of
 from interlock.engine.client import FREE_SPACE, SEE_LOG, engine_errors, name_of, no_space
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import MEMORY_BYTES, CpuUsed
-from interlock.engine.run.execution import LAUNCHER, NUMBER, execute
+from interlock.engine.run.execution import NUMBER, execute
 from interlock.engine.run.leftovers import remove
 from interlock.engine.run.rights import ROOT, SCRATCH_BYTES, of_cell, of_installation
 from interlock.errors import EngineError, WorkloadError
 from interlock.results.experiments import EngineName
 
-IDLE = [LAUNCHER, "--idle"]
+IDLE = [LAUNCH, "--idle"]
 NO_ADDRESS = "com.docker.network.bridge.inhibit_ipv4"
 SERVER_PORT = 8080
 SERVER_FILES = "/srv/files"
@@ -102,8 +103,8 @@ def start_server(
         if container.status == "exited" or time.monotonic() > limit:
             log = " / ".join(container.logs(tail=3).decode(errors="replace").strip().splitlines())
             remove(container)
-            found = f"the server did not start: {log or 'its log is empty'}"
-            raise WorkloadError(key="server", found=found, todo="Fix dockerfiles/server/serve.sh or nginx.conf.")
+            failure = f"the server did not start: {log or 'its log is empty'}"
+            raise WorkloadError(key="server", found=failure, todo="Fix dockerfiles/server/serve.sh or nginx.conf.")
         time.sleep(0.2)
     return container
 

@@ -1,4 +1,8 @@
-"""Processes in a container that idles: by the engine, which starts each of them, or by the launcher as its agent."""
+"""Processes in a container that idles: by the launcher as its agent, or by the engine, which starts each of them.
+
+By the engine is what a profiler watches, what may take the container with it and what asks after that: an agent's own
+calls would be counted with the work's.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +22,13 @@ from docker.models.containers import Container
 from requests.exceptions import HTTPError as RefusedError
 from urllib3.exceptions import HTTPError
 
-from interlock.catalog.types import MOUNT
-from interlock.engine.agent import MOST_OUTPUT_BYTES, Agent, ProcessTimeoutError, flood, text_of
+from interlock.engine.agent import LAUNCH, MOST_OUTPUT_BYTES, Agent, ProcessTimeoutError, flood, text_of
 from interlock.engine.client import SEE_LOG, engine_errors
 from interlock.engine.ended import Ended
 from interlock.engine.protocol import NOTHING
 from interlock.engine.run.leftovers import remove
 from interlock.errors import EngineError, FloodError, WorkloadError
 
-LAUNCHER = f"{MOUNT}/launch"
 # How often the kernel killed one of the container's processes for want of memory, in words of cgroup v2 or v1.
 OUT_OF_MEMORY = (
     "sed -n 's/^oom_kill //p' /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null"
@@ -101,17 +103,6 @@ def execute(
     output = run_to_end(client, execution)
     code = client.api.exec_inspect(execution)["ExitCode"]
     return Ended(code, text_of(output.stdout), text_of(output.stderr))
-
-
-def run_in_workload(container: Container, argv: Sequence[str]) -> Ended:
-    """Run argv in a container to its end; WorkloadError if the container is gone, killed at a deadline for instance."""
-    try:
-        return execute(container.client, container.id, argv)
-    except APIError as error:
-        raise WorkloadError(
-            found=f"its container is gone: {error.explanation}",
-            todo=f"Raise the deadline, or s{SEE_LOG[1:]}",
-        ) from None
 
 
 class Output:
@@ -204,10 +195,10 @@ def hang_up(stream: Any) -> None:
         getattr(stream, "_response", stream).close()
 
 
-def start_agent(client: DockerClient, container: Container, launcher: str = LAUNCHER) -> Agent:
+def start_agent(client: DockerClient, container: Container) -> Agent:
     """Start the launcher as a container's agent; EngineError if the engine cannot."""
     with engine_errors("the engine cannot start a cell's agent"):
-        execution = client.api.exec_create(container.id, [launcher, "--agent"], stdin=True)["Id"]
+        execution = client.api.exec_create(container.id, [LAUNCH, "--agent"], stdin=True)["Id"]
         return Agent(ExecutionChannel(client.api.exec_start(execution, socket=True)))
 
 
@@ -231,5 +222,5 @@ class Commands:
             return Ended(None, timed_out=True)
         except (EngineError, FloodError) as error:
             self.agent = None
-            found = f"{argv[0]} cannot be run in a container: {error.found}"
-            raise WorkloadError(found=found, todo=error.todo) from None
+            failure = f"{argv[0]} cannot be run in a container: {error.found}"
+            raise WorkloadError(found=failure, todo=error.todo) from None

@@ -25,10 +25,10 @@ def owners(client: DockerClient) -> dict[str, Life]:
     owned: dict[str, Any] = {"label": OWNER_LABEL}
     made: dict[str, list[Mapping[str, str]]] = {}
     for labels in (
-        *(one.labels for one in client.containers.list(all=True, ignore_removed=True, filters=owned)),
-        *(one.attrs["Labels"] for one in client.networks.list(filters=owned)),
-        *(one.attrs["Labels"] for one in client.volumes.list(filters=owned)),
-        *(one.labels for one in client.images.list(filters={**owned, "dangling": True})),
+        *(container.labels for container in client.containers.list(all=True, ignore_removed=True, filters=owned)),
+        *(network.attrs["Labels"] for network in client.networks.list(filters=owned)),
+        *(volume.attrs["Labels"] for volume in client.volumes.list(filters=owned)),
+        *(image.labels for image in client.images.list(filters={**owned, "dangling": True})),
     ):
         made.setdefault(labels[OWNER_LABEL], []).append(labels)
     return lives_of(made)
@@ -37,18 +37,18 @@ def owners(client: DockerClient) -> dict[str, Life]:
 def clean_up(client: DockerClient, experiment: str) -> None:
     """Remove every container, network, volume and untagged image of the experiment; EngineError names what stays."""
     owned: dict[str, Any] = {"label": f"{OWNER_LABEL}={experiment}"}
-    found = [
+    left = [
         *((container, remove) for container in client.containers.list(all=True, filters=owned, ignore_removed=True)),
         *((network, _remove) for network in client.networks.list(filters=owned)),
         *((volume, _remove_volume) for volume in client.volumes.list(filters=owned)),
     ]
     stays = []
-    for one, gone in found:
+    for thing, gone in left:
         try:
-            gone(one)
+            gone(thing)
         except DockerException as error:
-            stays.append(f"{one.id} ({error})")
-    remove_images(client, [one.id for one in client.images.list(filters={**owned, "dangling": True})])
+            stays.append(f"{thing.id} ({error})")
+    remove_images(client, [image.id for image in client.images.list(filters={**owned, "dangling": True})])
     if stays:
         raise EngineError(
             found=f"cannot be removed: {'; '.join(stays)}",
@@ -72,10 +72,10 @@ def remove(container: Container) -> None:
 
 def remove_images(client: DockerClient, image_ids: Sequence[str]) -> None:
     """Remove the images that have no tag and that nothing needs; one that is already gone is fine."""
-    for one in image_ids:
+    for image_id in image_ids:
         with suppress(DockerException):
-            if not client.images.get(one).tags:
-                client.images.remove(one)
+            if not client.images.get(image_id).tags:
+                client.images.remove(image_id)
 
 
 def _remove(network: Network) -> None:

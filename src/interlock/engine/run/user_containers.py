@@ -46,9 +46,9 @@ class Place:
 
 def require_network(client: DockerClient, name: str) -> None:
     """Raise UsageError unless the engine has this network and containers get an address in it."""
-    found = [one.name for one in client.networks.list(names=[name])]
-    if name not in found or name in ADDRESSLESS:
-        what = "has no network" if name not in found else "gives containers no address in"
+    networks = [network.name for network in client.networks.list(names=[name])]
+    if name not in networks or name in ADDRESSLESS:
+        what = "has no network" if name not in networks else "gives containers no address in"
         raise UsageError(
             key="--network", found=f"the engine {what} '{name}'", todo="Choose one of `docker network ls`."
         )
@@ -140,8 +140,8 @@ def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: floa
         code = int(container.wait(timeout=watched_s)["StatusCode"])
         said = last_lines(log_of(container))
     except DockerException as error:  # before RequestException, which the SDK's own errors are too
-        found = f"the engine cannot start it: {engine_words(error)}"
-        raise WorkloadError(found=found, todo="Correct the image's command.") from None
+        failure = f"the engine cannot start it: {engine_words(error)}"
+        raise WorkloadError(found=failure, todo="Correct the image's command.") from None
     except RequestException:
         return f"runs after {watched_s:g} s"
     finally:

@@ -7,14 +7,12 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from docker import DockerClient
-from docker.utils.build import tar as tar_context
 
 from interlock.engine.build.image import keep_log
 from interlock.engine.build.one_build import (
@@ -124,9 +122,8 @@ def _build(
         return line
 
     try:
-        with _context(workshop, recipe) as (context, stdin):
-            environment = docker_environment(workshop.address)
-            code = follow_docker(environment, [*words, *recipe.options, *context], stdin, log, read)
+        words += [*recipe.options, "--file", str(recipe.dockerfile), str(recipe.context)]
+        code = follow_docker(docker_environment(workshop.address), words, None, log, read)
         image_id = answers.image_id(workshop.client) if code == 0 else None
     finally:
         left = _left("".join(log), before)
@@ -151,7 +148,8 @@ def _content_hash(made: Mapping[str, Any]) -> str:
 
 def _left(log: str, before: set[str]) -> tuple[str, ...]:
     """Return the images of steps that the classic builder left; those that were there before are not ours."""
-    return tuple(one for one in reversed(MADE.findall(log)) if not any(known.startswith(one) for known in before))
+    made = reversed(MADE.findall(log))
+    return tuple(image_id for image_id in made if not any(known.startswith(image_id) for known in before))
 
 
 def _write_copy(folder: Path, recipe: Recipe, text: str) -> Path:
@@ -162,25 +160,6 @@ def _write_copy(folder: Path, recipe: Recipe, text: str) -> Path:
     if recipe.ignore_file:
         (folder / f"{DOCKERFILE}{IGNORE}").write_bytes(recipe.ignore_file.read_bytes())
     return copy
-
-
-@contextmanager
-def _context(workshop: BuildSetup, recipe: Recipe) -> Iterator[tuple[list[str], IO[bytes] | None]]:
-    """Yield the last arguments of the command, and its standard input.
-
-    The classic builder does not know a Dockerfile's own ignore file: there the context is packed by its rules.
-    """
-    if workshop.builder != CLASSIC or recipe.ignore_file is None:
-        yield ["--file", str(recipe.dockerfile), str(recipe.context)], None
-        return
-    lines = recipe.ignore_file.read_text(encoding="utf-8").splitlines()
-    rules = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-    name = f".interlock-{workshop.owner}.Dockerfile"
-    # Packed with gzip, because the docker command takes a tar whose first header is an extended one for a Dockerfile.
-    text = recipe.dockerfile.read_bytes().decode("utf-8", "replace")
-    packed = tar_context(str(recipe.context), exclude=rules, dockerfile=(name, text), gzip=True)
-    with packed:
-        yield ["--file", name, "-"], packed
 
 
 def _failure(log: str, recipe: Recipe, path: Path) -> BuildError | EngineError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from docker import DockerClient
 from docker.models.containers import Container
@@ -15,25 +16,23 @@ from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
 from interlock.engine.client import engine_errors
-from interlock.engine.ended import last_lines
+from interlock.engine.ended import Ended, last_lines
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import (
     NOTHING,
     Answer,
     Counting,
     CpuUsed,
-    Ended,
     LoadRun,
     OwnStart,
     StackOptions,
     UserSurroundings,
 )
 from interlock.engine.run import containers, execution, leftovers, profiler, user_containers
-from interlock.engine.run.execution import Commands, run_in_workload
+from interlock.engine.run.execution import Commands
 from interlock.engine.run.rights import TMP, TMP_BYTES, USER, without_rights
 from interlock.engine.run.user_containers import Place
 from interlock.errors import UnsupportedHereError, WorkloadError, last_line
-from interlock.results.profiles import Method
 
 FILES = "/usr/local/share/interlock"
 DATABASE_PORT = 5432
@@ -62,7 +61,11 @@ class ContainerSandbox:
     owner: str
     instruments_image_id: str | None
     network: str | None = None
-    commands: Commands | None = None  # where the launcher is mounted
+
+    @cached_property
+    def commands(self) -> Commands:
+        """Return what runs short commands here: by the agent, because what the engine does to start one counts here."""
+        return Commands(self.client, self.container)
 
     @property
     def id(self) -> str:
@@ -71,24 +74,24 @@ class ContainerSandbox:
     def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
         return execution.run_process(self.client, self.container, argv, deadline_s, environment)
 
-    def start_agent(self, launcher: str) -> Agent:
-        return execution.start_agent(self.client, self.container, launcher)
+    def start_agent(self) -> Agent:
+        return execution.start_agent(self.client, self.container)
 
     def has_no_memory_left(self) -> bool:
         return execution.ran_out_of_memory(self.container)
 
-    def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
+    def count(self, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
         if self.instruments_image_id is None:
             raise UnsupportedHereError(found="profiling was not set up", todo="Run without --no-profile.")
         image_id = self.instruments_image_id
-        return profiler.counting(self.client, image_id, self.owner, self.container, method, stacks=stacks)
+        return profiler.counting(self.client, image_id, self.owner, self.container, stacks)
 
-    def mark_work(self, launcher: str) -> AbstractContextManager[None]:
-        return profiler.work_marked(self.client, self.container, launcher)
+    def mark_work(self) -> AbstractContextManager[None]:
+        return profiler.work_marked(self.client, self.container)
 
     def cpu_used(self) -> CpuUsed:
         """Return the CPU time used until now; WorkloadError if the container is gone or shows none."""
-        return containers.parse_cpu_used(self._printed(["cat", *containers.CPU_FILES]))
+        return containers.parse_cpu_used(self.commands.run(["cat", *containers.CPU_FILES]).stdout)
 
     def address(self) -> str:
         return containers.address_of(self.client, self.container, self.network or "")
@@ -96,12 +99,7 @@ class ContainerSandbox:
     def stop_service(self, folder: str) -> None:
         command = f"kill -TERM $(cat {folder}/service.pid) && rm {folder}/service.pid"
         with suppress(WorkloadError):
-            self._printed(["sh", "-c", command])
-
-    def _printed(self, argv: list[str]) -> str:
-        """Return what a short command prints; WorkloadError if the container is gone."""
-        ran = run_in_workload(self.container, argv) if self.commands is None else self.commands.run(argv)
-        return ran.stdout
+            self.commands.run(["sh", "-c", command])
 
     def close(self) -> None:
         leftovers.remove(self.container)
@@ -117,8 +115,8 @@ class OwnContainer(ContainerSandbox):
             return
         state = self.container.attrs["State"]
         why = "it ran out of memory (--memory)" if state["OOMKilled"] else f"exit code {state['ExitCode']}"
-        found = f"it ended {when}: {why}; {last_lines(self.log())}"
-        raise WorkloadError(found=found, todo="Fix what its log says.")
+        ending = f"it ended {when}: {why}; {last_lines(self.log())}"
+        raise WorkloadError(found=ending, todo="Fix what its log says.")
 
     def wait(self, limit_s: float) -> int | None:
         try:
@@ -134,7 +132,7 @@ class OwnContainer(ContainerSandbox):
 
     def memory_bytes(self) -> int:
         """Return the memory of its processes now, without files; WorkloadError if it is gone or shows none."""
-        return containers.parse_memory_bytes(self._printed(["cat", *containers.MEMORY_FILES]))
+        return containers.parse_memory_bytes(self.commands.run(["cat", *containers.MEMORY_FILES]).stdout)
 
 
 @dataclass(frozen=True)
@@ -162,19 +160,19 @@ class ContainerWorkspace:
         name = named or containers.create_network(client, self.owner, internal=self.users is None)
         helpers: list[Container] = []
         try:
-            url, loader = None, None
+            url, loader, images = None, None, self.helper_image_ids
             if server is not None:
-                helpers.append(containers.start_server(client, self.owner, self._helper("server"), name, dict(server)))
+                helpers.append(containers.start_server(client, self.owner, images["server"], name, dict(server)))
                 url = containers.server_url(client, helpers[-1], name)
             if load:
-                helpers.append(start_loader(client, self.owner, self._helper("load"), name, self.volume))
+                helpers.append(start_loader(client, self.owner, images["load"], name, self.volume))
                 loader = Commands(client, helpers[-1])
                 # To a service the database is the server.
                 url = f"{containers.address_of(client, helpers[-1], name)}:{DATABASE_PORT}"
-            yield ContainerNetwork(self, name, url, loader, [str(one.id) for one in helpers])
+            yield ContainerNetwork(self, name, url, loader, [str(helper.id) for helper in helpers])
         finally:
-            for one in helpers:
-                leftovers.remove(one)
+            for helper in helpers:
+                leftovers.remove(helper)
             if not named:
                 containers.remove_network(client, name)
 
@@ -187,12 +185,6 @@ class ContainerWorkspace:
     def sandbox(self, container: Container, network: str | None = None) -> ContainerSandbox:
         return ContainerSandbox(self.client, container, self.owner, self.instruments_image_id, network)
 
-    def _helper(self, name: str) -> str:
-        return self.helper_image_ids[name]
-
-    def open_limits_sandbox(self, network: str | None, surroundings: Surroundings) -> ContainerSandbox:
-        return self.open_in(self._helper("limits"), network, surroundings, NOTHING)
-
     def open_in(
         self, image_id: str, network: str | None, surroundings: Surroundings, packages: Mapping[str, str]
     ) -> ContainerSandbox:
@@ -201,8 +193,7 @@ class ContainerWorkspace:
         else:
             options = containers.CellOptions(self.owner, self.volume, network, surroundings, packages)
             container = containers.start_cell(self.client, image_id, options)
-        sandbox = self.sandbox(container, network)
-        return replace(sandbox, commands=Commands(self.client, sandbox.container)) if self.volume else sandbox
+        return self.sandbox(container, network)
 
     def place_in(self, network: str) -> Place:
         """Return where containers of user's images are made."""
@@ -226,7 +217,7 @@ class ContainerNetwork:
         return self.workspace.open_in(image_id, self.name, surroundings, packages)
 
     def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> ContainerSandbox:
-        return self.workspace.open_limits_sandbox(self.name, surroundings)
+        return self.workspace.open_in(self.workspace.helper_image_ids["limits"], self.name, surroundings, NOTHING)
 
     @contextmanager
     def started(self, start: OwnStart) -> Iterator[OwnContainer]:
@@ -270,8 +261,8 @@ def run_load(
     if ended.exit_code != 0:
         rest = [line for line in printed + ended.stdout.splitlines() if line not in took]
         cause = next((line for line in rest if line.startswith(CURL_ERROR)), "\n".join(rest))
-        found = f"the load ended with exit code {ended.exit_code}: {last_line(cause).strip()}"
-        raise WorkloadError(key=key, found=found, todo="Correct its command, or the service.")
+        failure = f"the load ended with exit code {ended.exit_code}: {last_line(cause).strip()}"
+        raise WorkloadError(key=key, found=failure, todo="Correct its command, or the service.")
     return LoadRun(ended.stdout, int(took[-1].removeprefix(TOOK)) / 1e9)
 
 

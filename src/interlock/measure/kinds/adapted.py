@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from interlock.catalog.workloads import Benchmark, Metric, Workload
 from interlock.engine.agent import MOST_OUTPUT_BYTES
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.errors import WorkloadError, did_you_mean, last_line
 from interlock.measure.kinds.kind import Kind
 from interlock.measure.processes import WORKLOADS
@@ -88,12 +88,12 @@ class Adapted(Kind):
         """Return the error of a program that did not say what it has."""
         program = self.workload.program
         if ended.timed_out:
-            found = f"{program} did not end within {track.deadline_s:g} s when it listed its benchmarks"
+            failure = f"{program} did not end within {track.deadline_s:g} s when it listed its benchmarks"
         elif ended.flooded:
-            found = f"{program} printed more than {MOST_OUTPUT_BYTES // 2**20} MiB when it listed its benchmarks"
+            failure = f"{program} printed more than {MOST_OUTPUT_BYTES // 2**20} MiB when it listed its benchmarks"
         else:
-            found = f"{program} ended with exit code {ended.exit_code}: {self.last_words(ended)}"
-        return WorkloadError(found=found, todo=f"Run workloads/{program} by hand.")
+            failure = f"{program} ended with exit code {ended.exit_code}: {self.last_words(ended)}"
+        return WorkloadError(found=failure, todo=f"Run workloads/{program} by hand.")
 
     def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput:
         """Return a process's report in Interlock's own form; WorkloadError if it is not of this benchmark."""
@@ -116,11 +116,11 @@ class Adapted(Kind):
             why = str(error).splitlines()[0][:120] or type(error).__name__
             raise self._not_reported(f"the report of {self.workload.kind} cannot be read ({why})", stdout) from None
 
-    def _not_reported(self, found: str, stdout: str) -> WorkloadError:
+    def _not_reported(self, problem: str, stdout: str) -> WorkloadError:
         return WorkloadError(
             file=self.workload.file,
             key="program",
-            found=f"{found}; its output ends with {stdout.strip()[-80:]!r}",
+            found=f"{problem}; its output ends with {stdout.strip()[-80:]!r}",
             todo=f"Run workloads/{self.workload.program} by hand, as docs/workloads.md shows.",
         )
 

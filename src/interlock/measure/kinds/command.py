@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from interlock.catalog.workloads import Repetition
-from interlock.engine.protocol import Ended
+from interlock.engine.ended import Ended
 from interlock.errors import UnsupportedHereError
-from interlock.measure.blocks import run_started
-from interlock.measure.kinds.kind import COMMAND_PHASE, Kind, OnStart
+from interlock.measure.blocks import OnStart, run_started
+from interlock.measure.kinds.kind import COMMAND_PHASE, Kind
 from interlock.measure.kinds.program import Program
 from interlock.measure.processes import NOTHING_RUN, OK, printed_lines
 from interlock.measure.pyperf_runs import command_run

@@ -5,15 +5,17 @@ from __future__ import annotations
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from interlock.catalog.types import PREFIX
 from interlock.catalog.workloads import Benchmark, Repetition, Workload
 from interlock.engine.agent import MOST_OUTPUT_BYTES
-from interlock.engine.protocol import MEMORY_BYTES, Ended, Sandbox
+from interlock.engine.ended import Ended
+from interlock.engine.protocol import MEMORY_BYTES, Sandbox, StackOptions
 from interlock.errors import WorkloadError
+from interlock.measure.blocks import OnStart
 from interlock.measure.processes import OK, with_options
 from interlock.measure.pyperf_runs import program_run
 from interlock.measure.tracks import Result, Start, Track
@@ -30,16 +32,21 @@ NOT_EVICTED = "launch: cannot evict "
 # The phase of a program that has its units of work; a command is one phase, from its exec to its end.
 PROGRAM_PHASE, COMMAND_PHASE = "work", "startup"
 
-OnStart = Callable[[Track], None]
-
 
 @dataclass(frozen=True)
 class Working:
-    """A service that is warm: where it runs, and what loads it once and returns the units of work."""
+    """What is watched: where it runs, and what does some of its work and returns how many units that was."""
 
     sandbox: Sandbox
     work: Callable[[], int]
-    stands_still: str = ""  # why it is watched although it does not answer
+    stands_still: str = ""  # why a service is watched although it does not answer
+
+    def counted(self, stacks: StackOptions | None = None) -> tuple[str, int]:
+        """Return what the profiler printed while some work was done, and its units."""
+        with self.sandbox.count(stacks) as profiler:
+            units = self.work()
+            profiler.stop()
+        return profiler.text, units
 
 
 @dataclass(frozen=True)
@@ -99,10 +106,6 @@ class Kind(ABC):
         """Return whether the processes of a block take their values in order; otherwise one runs after the other."""
         return False
 
-    def shares_loops(self, track: Track) -> bool:
-        """Return whether its values have the loops that one process calibrated for all rows."""
-        return False
-
     def block(self, tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
         """Measure tracks of this benchmark in order, in the block of this number."""
         raise NotImplementedError
@@ -118,12 +121,16 @@ class Kind(ABC):
             return None
         return program_run(self.workload, self.benchmark, result.output, result.costs[-1])
 
-    def working(self, track: Track, *, even_silent: bool = False) -> AbstractContextManager[Working] | None:
-        """Return a service of it at work, to be watched; None for what is watched from its start to its end.
+    @contextmanager
+    def working(self, track: Track, *, even_silent: bool = False) -> Iterator[Working]:
+        """Yield what is watched: a process from its start to its end, or a service that is warm.
 
-        With `even_silent` one that does not answer is at work while it is asked.
+        With `even_silent` a service that does not answer is at work while it is asked.
         """
-        return None
+        if self.wants_fresh_slot:
+            track.cell.slot().replace()
+        loops = self.benchmark.profile_loops
+        yield Working(track.cell.slot().sandbox, lambda: track.profiled_units(track.run_counted(loops)))
 
     def listed(self, track: Track) -> Workload:
         """Return the workload with the benchmarks that its program lists; WorkloadError says why there are none."""

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from interlock.catalog.workloads import Repetition
 from interlock.errors import WorkloadError
-from interlock.measure.blocks import run_fed
-from interlock.measure.kinds.kind import Kind, OnStart
+from interlock.measure.blocks import OnStart, run_fed
+from interlock.measure.kinds.kind import Kind
 from interlock.measure.processes import WORKLOADS, printed_lines
 from interlock.measure.tracks import Result, Track
 from interlock.results.experiments import ProgramOutput
@@ -36,11 +36,6 @@ class Program(Kind):
     def is_in_order(self, track: Track) -> bool:
         """Return whether it is fed: somebody else's may not know how, and one whose files must be cold starts anew."""
         return track.is_fed and not self.benchmark.cold
-
-    def shares_loops(self, track: Track) -> bool:
-        """Return the same, but one that is to do its work once calibrates by itself."""
-        take = track.take
-        return self.is_in_order(track) and take.warmups + take.values > 1
 
     def block(self, tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
         return run_fed(tracks, number, on_start)

@@ -68,8 +68,8 @@ class Running:
         answer, _ = wait_until_healthy(check)
         missing = [text for text in self.track.benchmark.expected if text not in answer.body]
         if missing:
-            found = f"its answer has no {missing[0]!r}, it is {answer.body[:SHOWN]!r}"
-            raise WorkloadError(found=found, todo=FIX_PROGRAM)
+            wrong = f"its answer has no {missing[0]!r}, it is {answer.body[:SHOWN]!r}"
+            raise WorkloadError(found=wrong, todo=FIX_PROGRAM)
         self._put_load(warm_up_argv(self.url, self.load.warm_up_requests, self.load.connections))
 
     def load_fully(self) -> WrkRun:
@@ -95,13 +95,15 @@ class Running:
 
     def work(self) -> int:
         """Load it fully, and return how many requests it has answered."""
-        return self.load_fully().requests
+        with self.sandbox.mark_work():
+            return self.load_fully().requests
 
     def ask(self) -> int:
         """Ask it for a while although it does not answer."""
         end_s = time.monotonic() + STANDS_STILL_S
-        while time.monotonic() < end_s:
-            self.track.session.network.ask(self.url)
+        with self.sandbox.mark_work():
+            while time.monotonic() < end_s:
+                self.track.session.network.ask(self.url)
         return 1
 
     def _put_load(self, argv: list[str], duration_s: float = 0) -> str:

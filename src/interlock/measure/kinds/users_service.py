@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock.catalog.services import ServiceAddress
 from interlock.catalog.workloads import Benchmark, Repetition, Workload
@@ -44,24 +44,14 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class UserServiceRun:
-    """A service's run: its figure, what its container used until the end, and further figures by key."""
-
-    loaded: Loaded
-    used: CpuUsed
-    memory_bytes: int
-    figures: Mapping[str, float]
-
-
-@dataclass(frozen=True)
 class UserService:
     """A user's service as its workload says; each method raises WorkloadError if it does not work."""
 
     network: Network
     workload: Workload
 
-    def run(self, start: OwnStart) -> UserServiceRun:
-        """Start it once, load it twice, of which the first warms it up, and return the figures of the second."""
+    def run(self, start: OwnStart) -> tuple[Loaded, CpuUsed]:
+        """Start it once, load it twice, of which the first warms it up; return the second load and all CPU time."""
         with self.network.started(start) as service:
             base, healthy_s = self.healthy(service)
             if not self.has_load:
@@ -73,8 +63,8 @@ class UserService:
                 service.require_running("under the load")
             used, memory_bytes = service.cpu_used(), service.memory_bytes()
         work = {"work_cpu_s": used.since(before).total_s} if self.has_load else {}
-        more = {HEALTHY_AFTER: healthy_s, MEMORY: float(memory_bytes)}
-        return UserServiceRun(loaded, used, memory_bytes, {**loaded.figures, **work, **more})
+        figures = {**loaded.figures, **work, HEALTHY_AFTER: healthy_s, MEMORY: float(memory_bytes)}
+        return replace(loaded, figures=figures), used
 
     @contextmanager
     def working(self, start: OwnStart) -> Iterator[Working]:
@@ -82,7 +72,12 @@ class UserService:
         with self.network.started(start) as service:
             base, _ = self.healthy(service)
             self.warm(service, base)
-            yield Working(service, lambda: self.load(base).units)
+
+            def work() -> int:
+                with service.mark_work():
+                    return self.load(base).units
+
+            yield Working(service, work)
 
     @property
     def has_load(self) -> bool:
@@ -154,13 +149,13 @@ class UsersService(Kind):
         """Run it once; WorkloadError if it does not work."""
         start_s = time.monotonic()
         try:
-            ran = _service_of(track).run(_start_of(track))
+            loaded, used = _service_of(track).run(_start_of(track))
         except WorkloadError:
             track.session.resources.require_answer()
             raise
-        run = service_run(self.workload, self.benchmark, ran)
+        run = service_run(self.workload, self.benchmark, loaded, used)
         busy_s = time.monotonic() - start_s
-        return Result(track, OK, NOTHING_RUN, run=run, busy_s=busy_s, cpu_s=ran.used.total_s)
+        return Result(track, OK, NOTHING_RUN, run=run, busy_s=busy_s, cpu_s=used.total_s)
 
     @contextmanager
     def working(self, track: Track, *, even_silent: bool = False) -> Iterator[Working]:
@@ -176,14 +171,13 @@ def _start_of(track: Track) -> OwnStart:
     return OwnStart(track.cell.subject.image_id or "", track.cell.subject.environment)
 
 
-def service_run(workload: Workload, benchmark: Benchmark, ran: UserServiceRun) -> pyperf.Run:
+def service_run(workload: Workload, benchmark: Benchmark, loaded: Loaded, used: CpuUsed) -> pyperf.Run:
     """Return a pyperf run of a user's own service; time and memory are those of all processes of its container."""
-    loaded, used = ran.loaded, ran.used
-    metadata = {f"interlock_{key}": value for key, value in ran.figures.items()}
+    metadata: dict[str, Any] = {f"interlock_{key}": value for key, value in loaded.figures.items()}
     # Of each run they are as many as were answered: pyperf wants inner loops to be the same in all.
     metadata |= run_metadata(workload, benchmark, loops=loaded.units, inner_loops=1)
     metadata |= {
-        "mem_max_rss": ran.memory_bytes,
+        "mem_max_rss": int(loaded.figures[MEMORY]),
         "interlock_process_user_s": used.user_s,
         "interlock_process_sys_s": used.sys_s,
     }
