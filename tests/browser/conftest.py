@@ -110,14 +110,10 @@ class Window:
             .sort((one, other) => one[1] - other[1]).map(([text]) => text)"""
         return list(self.page.evaluate(script, chart))
 
-    def wait_until_unfolded(self, table: str) -> None:
-        """Wait for a folded table, which is made when the browser says that it was opened: after the click."""
-        self.page.locator(f'[data-table="{table}"] thead').wait_for(state="attached", timeout=PATIENCE_MS)
-
-    def column(self, table: str, index: int) -> list[str]:
-        """Return the texts of a column of a table."""
-        self.wait_until_unfolded(table)
-        return self.page.locator(f'[data-table="{table}"] tbody tr :nth-child({index + 1})').all_text_contents()
+    def column(self, chart: str, index: int) -> list[str]:
+        """Return the texts of a column of the first table below a chart, of the rows that are shown."""
+        rows = self.page.locator(f"#{chart} table").first.locator("tbody tr:not([hidden])")
+        return rows.locator(f":nth-child({index + 1})").all_text_contents()
 
     def resize(self, width: str) -> None:
         """Make the window so wide, and wait until the charts have followed."""

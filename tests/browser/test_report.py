@@ -105,7 +105,7 @@ def test_nothing_is_said_in_the_console_and_nothing_is_fetched(seen: Look) -> No
 
 
 def test_every_chart_is_drawn_and_no_page_is_wider_than_its_window(seen: Look) -> None:
-    assert len(seen.marks) >= 8
+    assert len(seen.marks) >= 4
     assert [name for name, count in seen.marks if count == 0] == []
     width_px, window_px = seen.widths_px
     assert width_px <= window_px
@@ -134,62 +134,45 @@ def test_a_dot_stands_for_each_ratio(shared: Open, rows: str) -> None:
 def test_the_filter_holds_for_charts_and_tables_and_is_undone(shared: Open) -> None:
     window = shared("5 rows")
     before = window.names_in("heat-map")
-    notes = [window.page.locator(one) for one in ("[data-heat-note]", '[data-table="all-calls"] [role="status"]')]
+    note = window.page.locator("[data-heat-note]")
     window.filter(" PTH,  -3.14 ")
     kept = [name for name in before if "pth" in name or "-3.14" in name]
     assert 0 < len(kept) < len(before)
     assert window.names_in("heat-map") == kept
     assert window.page.locator("#shown").text_content() == f"{len(kept)} of {len(before)}"
     assert window.names_in("ratio-locks-queue") == [name for name in ratios_of("5 rows", "locks queue") if name in kept]
+    assert window.column("ratio-locks-queue", 0) == kept
     window.filter("jython")
     assert window.names_in("heat-map") == []
-    assert all(note.text_content() for note in notes)
+    assert note.text_content()
     window.filter("")
     assert window.names_in("heat-map") == before
-    assert not any(note.text_content() for note in notes)
+    assert not note.text_content()
     assert window.messages == []
 
 
-def test_a_table_is_sorted_by_the_figures_behind_its_texts(shared: Open) -> None:
+def test_a_table_is_sorted_by_the_figures_that_its_texts_begin_with(shared: Open) -> None:
     window = shared("57 rows")
     ratio = ratios_of("57 rows", "locks queue")
-    window.page.locator("#ratio-locks-queue summary").click()
-    head = window.page.locator("#ratio-locks-queue th").filter(has_text="ratio to baseline")
+    window.page.locator("#ratio-locks-queue summary").first.click()
+    table = window.page.locator("#ratio-locks-queue table").first
+    head = table.locator("th").filter(has_text="ratio to cpython-3.13")
     head.get_by_role("button").click()
     names = window.column("ratio-locks-queue", 0)
-    have = [name for name in names if name in ratio]
-    assert [ratio[name] for name in have] == sorted(ratio.values())
-    assert names[: len(have)] == have
+    # Words come after figures, and what has none last in either direction.
+    compared = [name for name in names if name in ratio and name != "cpython-3.13"]
+    assert [ratio[name] for name in compared] == sorted(ratio[name] for name in compared)
+    assert names[: len(compared)] == compared
     assert head.get_attribute("aria-sort") == "ascending"
     head.get_by_role("button").click()
     names = window.column("ratio-locks-queue", 0)
-    # What has no figure stands last in either direction.
-    assert [ratio[name] for name in names[: len(have)]] == sorted(ratio.values(), reverse=True)
+    assert names[: len(compared) + 1] == ["cpython-3.13", *reversed(compared)]
     assert head.get_attribute("aria-sort") == "descending"
-    other = window.page.locator("#ratio-locks-queue th").filter(has_text="variant")
-    other.get_by_role("button").click()
+    table.locator("th").filter(has_text="variant").get_by_role("button").click()
     by_name = window.column("ratio-locks-queue", 0)
     assert by_name[0] == min(names)
     assert by_name.index("cpython-3.9") < by_name.index("cpython-3.10")
     assert head.get_attribute("aria-sort") is None
-
-
-def test_the_table_of_calls_is_chosen_from_searched_and_sorted(shared: Open) -> None:
-    window = shared("57 rows")
-    place = window.page.locator('[data-table="all-calls"]')
-    place.get_by_label("benchmark").select_option("startup pass")
-    assert set(window.column("all-calls", 1)) == {"startup pass"}
-    everything = place.get_by_role("button", name="Show all")
-    rows = int((everything.text_content() or "").split()[2])
-    assert len(window.column("all-calls", 0)) < rows
-    everything.click()
-    assert len(window.column("all-calls", 0)) == rows
-    place.get_by_role("searchbox").fill("open")
-    assert set(window.column("all-calls", 2)) == {"open", "openat"}
-    place.locator("th").filter(has_text="calls per unit").get_by_role("button").click()
-    counts = [float(text.replace(",", "")) for text in window.column("all-calls", 3)]
-    assert counts == sorted(counts)
-    assert len(set(counts)) > 5
 
 
 def test_rows_can_stand_by_their_time(shared: Open) -> None:
@@ -227,17 +210,17 @@ def test_a_mark_that_is_pointed_at_says_its_figures(shared: Open) -> None:
 
 def test_a_window_that_becomes_narrow_gets_narrow_charts(opened: Open) -> None:
     window = opened("5 rows")
-    wide = window.page.locator('[data-chart="summary"] svg').bounding_box()
+    wide = window.page.locator('[data-chart="ratio-locks-queue"] svg').bounding_box()
     window.resize("phone")
     # Names beside their rows are at an axis, which is not there where it is narrow.
-    window.page.locator('[data-chart="summary"] svg .role-axis-label text', has_text="cpython-3.14").wait_for(
+    window.page.locator('[data-chart="ratio-locks-queue"] svg .role-axis-label text', has_text="cpython-3.14").wait_for(
         state="detached"
     )
-    narrow = window.page.locator('[data-chart="summary"] svg').bounding_box()
+    narrow = window.page.locator('[data-chart="ratio-locks-queue"] svg').bounding_box()
     assert wide is not None
     assert narrow is not None
     assert narrow["width"] <= WIDTHS["phone"] < wide["width"]
-    assert {"cpython-3.14", "cpython-2.7-pth"} <= set(window.names_in("summary"))
+    assert {"cpython-3.14", "cpython-2.7-pth"} <= set(window.names_in("ratio-locks-queue"))
     assert window.messages == []
 
 
@@ -298,29 +281,15 @@ def test_a_heat_map_of_more_columns_than_there_is_room_for_scrolls_says_so_and_k
     )
 
 
-def test_what_is_shown_is_in_the_address_and_taken_from_it(opened: Open) -> None:
-    window = opened("5 rows")
-    window.filter("pth")
-    window.order("least time first")
-    assert window.page.url.partition("?")[2] == "show=pth&rows=best"
-    window.page.reload()
-    window.page.wait_for_selector("html[data-ready]", state="attached")
-    assert window.page.locator("#filter").input_value() == "pth"
-    assert {name for name in window.names_in("heat-map") if "pth" not in name} == set()
-    window.page.locator("#order").select_option("name")
-    window.page.locator("#filter").fill("")
-    window.page.wait_for_function("() => location.search === ''")
-
-
 def test_a_link_to_what_is_folded_unfolds_it(opened: Open) -> None:
     window = opened("5 rows", drawn=False)
     window.page.wait_for_selector("html[data-ready]", state="attached")
     assert not window.page.locator("#command").is_visible()
     window.page.get_by_role("link", name="Machine and command").click()
     window.page.locator("#command").wait_for()
-    assert window.page.locator('[data-chart="memory"] svg').count() == 0
-    window.page.get_by_role("link", name="Memory and size").click()
-    window.page.locator('[data-chart="memory"] svg').wait_for()
+    assert window.page.locator('[data-chart="calls-locks-uncontended"] svg').count() == 0
+    window.page.get_by_role("link", name="System calls").click()
+    window.page.locator('[data-chart="calls-locks-uncontended"] svg').wait_for()
 
 
 # Whether the label of the filter is what is seen at each fifth of its width, with the heat map's names behind it.
@@ -399,7 +368,6 @@ def test_axe_finds_nothing_to_complain_of(
     window = shared(rows, width, theme)
     for name in () if parts else ("ratio-locks-queue", "calls-locks-uncontended"):
         window.page.locator(f"#{name} summary").first.click()
-        window.page.locator(f"#{name} .grid").first.wait_for()
     context = {"exclude": REPEATED, **({"include": parts} if parts else {})}
     found: dict[str, Any] = Axe().run(window.page, context=context).response
     assert [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found["violations"]] == []
@@ -416,7 +384,7 @@ def test_on_paper_it_is_light_whole_and_without_what_paper_cannot_do(opened: Ope
     assert not window.page.locator("#ratio-locks-queue summary").first.is_visible()
     written = window.page.pdf(path=tmp_path / "report.pdf", format="A4", prefer_css_page_size=True)
     pages = written.count(b"/Type /Page\n") or written.count(b"/Type /Page ")
-    assert pages > 3
+    assert pages >= 3
     widest = window.page.evaluate(
         """() => { document.body.style.width = '680px';
             const drawn = [...document.querySelectorAll('.chart svg')];
@@ -427,7 +395,7 @@ def test_on_paper_it_is_light_whole_and_without_what_paper_cannot_do(opened: Ope
 
 def test_without_javascript_it_says_where_the_figures_are_and_shows_the_rest(opened: Open) -> None:
     window = opened("5 rows", drawn=False, java_script_enabled=False)
-    assert window.page.get_by_text("The charts and their tables need JavaScript").is_visible()
+    assert window.page.get_by_text("The charts need JavaScript").is_visible()
     assert window.page.locator(".verdict-line").is_visible()
     assert window.page.locator("#heat-map tbody th").first.is_visible()
     window.page.locator("#machine summary").first.click()

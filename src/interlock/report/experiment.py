@@ -10,6 +10,7 @@ from rich.text import Text
 
 from interlock.analysis import comparison as compare
 from interlock.analysis.comparison import Row, Summary, Table
+from interlock.analysis.not_measured import every_reason
 from interlock.analysis.scaling import CurveGroup, ThroughputPoint, curve_groups
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict, compare_instructions
@@ -26,6 +27,7 @@ from interlock.report.tables import (
     one_line,
     ratio_text,
     rich_parts,
+    rounds_text,
     share_text,
     value_text,
 )
@@ -35,7 +37,6 @@ from interlock.results.experiments import (
     CellResult,
     Experiment,
     Facts,
-    Outcome,
     State,
     bases_line,
     engine_line,
@@ -110,7 +111,7 @@ def _rights(experiment: Experiment) -> list[str]:
 def _rounds(experiment: Experiment) -> str:
     settings = experiment.settings
     if settings.rounds_limit is None:
-        return f"{settings.rounds} rounds"
+        return rounds_text(settings.rounds)
     takes = {name: one.quick if settings.quick else one.full for name, one in experiment.workloads.items()}
     lower = [f"{name} at most {take.rounds_limit}" for name, take in takes.items() if take.rounds_limit]
     but = f" ({', '.join(lower)})" if lower else ""
@@ -125,10 +126,9 @@ def benchmark_sections(tables: Sequence[Table]) -> list[Section]:
 def _benchmark_section(table: Table) -> Section:
     metric, profile = table.benchmark.metric, table.benchmark.profile_metric
     better = "higher" if metric.inverse else "lower"
-    rounds = f"{table.rounds} round{'' if table.rounds == 1 else 's'}"
     twin = f"twin {ratio_text(table.twin)}" if table.twin else "no twin"
     title = f"{table.workload.name}: {table.benchmark.name}, {metric.label}, {better} is better"
-    title += f" ({cpus_and_clock_text(table)}, {rounds}, {twin})"
+    title += f" ({cpus_and_clock_text(table)}, {rounds_text(table.rounds)}, {twin})"
     columns = (
         "variant",
         metric.label,
@@ -225,7 +225,7 @@ def markdown(
     lines += [
         "## Skipped, and why",
         "",
-        *[f"- {one_line(line)}" for line in skipped(experiment) or ["nothing"]],
+        *[f"- {line}" for line in skipped(experiment)],
         "",
     ]
     time = time_section(experiment)
@@ -376,7 +376,7 @@ def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
     ]:
         parts += rich_parts(section)
     parts += [Text(), Text("skipped, and why", style="bold")]
-    parts += [Text(f"  {one_line(line)}") for line in skipped(experiment) or ["nothing"]]
+    parts += [Text(f"  {line}") for line in skipped(experiment)]
     parts += [Text(), Text(LEGEND, style="dim")]
     time = time_section(experiment)
     parts += rich_parts(time) if time else []
@@ -434,33 +434,8 @@ def _bounds(one: Interval) -> str:
 
 
 def skipped(experiment: Experiment) -> list[str]:
-    """Return a line with the reason for each image, benchmark or profile without figures."""
-    missing = [image for image in experiment.images if image.outcome.state is not State.OK]
-    lines = [f"{image.variant}: {image.outcome.state.value}: {image.outcome.reason}" for image in missing]
-    without_image = {image.variant for image in missing}
-    originals = {(cell.variant, cell.workload): cell.outcome for cell in experiment.cells if cell.mode is None}
-    for cell in [*experiment.cells, *experiment.limits]:
-        # A reason that a twin or mode shares with its variant is listed once. A twin that failed alone is listed: the
-        # experiment then has no measure of noise.
-        repeated = cell.mode is not None and cell.outcome == originals.get((cell.variant, cell.workload))
-        if cell.variant not in without_image and not repeated:
-            lines += _skipped_in(cell)
-    return lines
-
-
-def _skipped_in(cell: CellResult) -> list[str]:
-    by_outcome: dict[Outcome, list[str]] = {}
-    for name, outcome in (cell.benchmarks or {"all": cell.outcome}).items():
-        if outcome.state is not State.OK:
-            by_outcome.setdefault(outcome, []).append(name)
-    where = f"{cell.label} / {cell.workload}"
-    lines = [
-        f"{where} / {', '.join(names)}: {outcome.state.value}: {outcome.reason}"
-        for outcome, names in by_outcome.items()
-    ]
-    if cell.profile and cell.profile.state is not State.OK:
-        lines.append(f"{where}: no profile: {cell.profile.reason}")
-    return lines
+    """Return a line for each reason why something has no figure or no profile."""
+    return [f"{'; '.join(names)}: {reason}" for reason, names in every_reason(experiment).items()] or ["nothing"]
 
 
 def failed_cells(cells: Sequence[CellResult]) -> list[CellResult]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from interlock.analysis.comparison import Table
 from interlock.analysis.pick.sentences import cpus_text
 from interlock.analysis.trials import JudgedRow, TrialVerdict, best_of, gil_text, judge
-from interlock.report.tables import Section, detail_text, ratio_text, value_text
+from interlock.report.tables import Section, detail_text, ratio_text, rounds_text, value_text
 from interlock.results.experiments import Experiment, State
 from interlock.results.trials import OWN, Trial
 
@@ -71,9 +71,10 @@ def _figures(trial: Trial, table: Table) -> Section:
         (row.label, value_text(table, row), *map(detail_text, row.details), gil_text(trial.tried.get(row.label)))
         for row in table.rows
     )
-    rounds = f"{table.rounds} round{'' if table.rounds == 1 else 's'}"
     twin = f", the same image again {ratio_text(table.twin)}" if table.twin else ""
-    return Section(f"figures ({rounds}{twin})", ("variant", table.benchmark.metric.label, *details, "GIL"), rows)
+    return Section(
+        f"figures ({rounds_text(table.rounds)}{twin})", ("variant", table.benchmark.metric.label, *details, "GIL"), rows
+    )
 
 
 def _changes(trial: Trial) -> Section:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,24 +11,13 @@ from interlock.report.html.drawing import (
     COLOURS,
     NARROW,
     WIDE,
-    Chart,
-    Drawing,
-    Layout,
-    layered,
     log_scale,
     log_ticks,
-    ordered,
     rows,
     y_of,
 )
-from interlock.report.html.frames import SHADES
+from interlock.report.html.heat_map import SHADES
 from tests.contrast import contrast
-
-RECORDS: list[dict[str, Any]] = [
-    {"variant": "b", "benchmark": "x", "ratio": 2.0},
-    {"variant": "a", "benchmark": "x", "ratio": None},
-    {"variant": "c", "benchmark": "y", "ratio": 0.5},
-]
 
 
 @given(st.floats(0.002, 1), st.floats(1, 900), st.integers(4, 12))
@@ -58,24 +45,6 @@ def test_a_logarithmic_scale_holds_every_figure_and_1() -> None:
     low, high = log_scale([3.0, None, 20.0]).domain
     assert low < 1
     assert high > 20
-
-
-def test_rows_stand_as_their_names_do_or_least_ratio_first_and_what_has_none_last() -> None:
-    def standing(best_first: bool) -> list[str]:
-        found = ordered(RECORDS, "variant", ["a", "b", "c"], best_first=best_first)
-        return [one["variant"] for one in sorted(found, key=lambda one: one["order"])]
-
-    assert standing(False) == ["a", "b", "c"]
-    assert standing(True) == ["c", "b", "a"]
-
-
-def nothing(layout: Layout) -> Drawing:
-    return layered(layout, 0, [])
-
-
-def test_a_chart_draws_the_records_of_its_benchmark_that_have_the_figure() -> None:
-    chart = Chart("name", "title", "says", "ratios", nothing, {"benchmark": "x"}, needs="ratio")
-    assert [one["variant"] for one in chart.records(RECORDS)] == ["b"]
 
 
 def test_names_stand_beside_their_rows_where_there_is_room_and_above_them_where_not() -> None:

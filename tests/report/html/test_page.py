@@ -14,7 +14,6 @@ import pytest
 
 from interlock.analysis.claims import ClaimVerdict
 from interlock.catalog.claims import Bound
-from interlock.report.html import frames as figures
 from interlock.report.html import page
 from interlock.report.opening import GOES_ON, NOT_KNOWN, Opening
 from interlock.results.journal import KILLED
@@ -151,19 +150,6 @@ def test_rows_that_are_not_about_what_to_run_are_hidden_and_can_be_asked_for() -
     assert 'id="all"' not in example_body()
 
 
-def test_each_field_of_the_heat_map_has_the_text_and_shade_of_its_row() -> None:
-    experiment, tables, findings = example()
-    ratios = figures.frames(experiment, tables, findings)["ratios"]
-    found = page.heat_map(tables, ratios)
-    assert found is not None
-    assert sum(map(len, found.workloads.values())) == len(tables)
-    assert {name: len(fields) for name, fields in found.rows.items()} == dict.fromkeys(VARIANTS, len(tables))
-    assert [one["code"] for one in ratios] == [
-        found.rows[name][n].text for n in range(len(tables)) for name in VARIANTS
-    ]
-    assert page.heat_map([], []) is None
-
-
 def test_all_but_the_answer_the_changes_and_the_heat_map_is_folded() -> None:
     body = without_scripts(page_of("b"))
     for folded in ("<details class=.behind.*?</details>", "<details.*?</details>"):
@@ -172,26 +158,22 @@ def test_all_but_the_answer_the_changes_and_the_heat_map_is_folded() -> None:
     assert body.count("<table") == 3
 
 
-def test_states_are_grouped_by_their_reason_and_name_benchmarks_unless_it_is_all_of_them() -> None:
-    experiment, tables, _ = example()
-    found = {one.state: one for one in page.reasons(experiment, tables)}
-    assert found["unavailable"].where == {"": ["nogil-3.9"]}
-    assert found["unsupported"].where == {"locks uncontended": ["cpython-2.7-nothreads"]}
-    assert found["unsupported"].reason == CANNOT.reason
-
-
-def test_a_profile_that_failed_is_among_the_reasons() -> None:
-    experiment, tables, _ = example()
-    cells = [make_cell("cpython-3.14", profile=CANNOT)]
-    found = page.reasons(experiment.model_copy(update={"cells": cells}), tables)
-    assert [one.where for one in found if one.state == "no profile"] == [{"locks": ["cpython-3.14"]}]
+def test_the_tables_of_a_chart_stand_below_it_whole_and_without_javascript() -> None:
+    for title, cell in (
+        ("locks: uncontended, ", "750 ±1%"),
+        ("locks: uncontended, system calls per 1M locks", "futex 500,000, read 100,000"),
+        ("Means over all benchmarks", "1 of 2"),
+        ("Images", "unavailable"),
+    ):
+        table = re.search(rf"<caption>{re.escape(title)}.*?</table>", example_body(), flags=re.DOTALL | re.IGNORECASE)
+        assert table is not None, title
+        assert f">{cell}</td>" in table[0]
 
 
 def test_the_machine_the_warnings_and_the_command_are_told() -> None:
     for text in ("Example CPU 9000", "seed 7", '<code id="command">nox -s matrix -- --quick --seed 7</code>'):
         assert text in example_body()
     assert "startup: a short one." in example_body()
-    assert "(3 of them)" in example_body()
 
 
 def test_claims_stand_under_their_verdict_with_what_was_published_what_agrees_and_ours() -> None:
@@ -215,7 +197,7 @@ def test_without_claims_profiles_and_warnings_their_sections_are_left_out() -> N
     experiment, tables, _ = reference("a", FIVE)
     bare = [table for table in tables if table.benchmark.profile_metric is None][:1]
     body = without_scripts(page.page(experiment.model_copy(update={"warnings": []}), bare, []))
-    for name in ("published", "calls", "waits"):
+    for name in ("published", "calls", "scaling"):
         assert f'id="{name}"' not in body
     assert "<p>None.</p>" in body
 

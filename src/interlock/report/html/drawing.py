@@ -15,7 +15,7 @@ from typing import Any
 
 import altair as alt
 
-from interlock.report.html.frames import NAMED_CALLS, Frame, Record
+from interlock.report.html.frames import NAMED_CALLS
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,6 @@ TEXT_PX = 12
 # Ready-made: Altair takes long to find out what a plain value is for.
 AT_LEFT, AT_RIGHT = alt.XValue(0), alt.XValue("width")  # type: ignore[no-untyped-call]
 AT_BOTTOM = alt.YValue("height")  # type: ignore[no-untyped-call]
-LIES = "lies"  # a parameter of a chart: whether the words of its columns are horizontal
 # Ticks of a logarithmic axis within a decade, from many to few.
 LADDERS = ((1, 1.1, 1.2, 1.3, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
 
@@ -126,15 +125,6 @@ TALL = {WIDE: replace(WIDE, step_px=104), NARROW: replace(NARROW, step_px=124, m
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The columns of a heat map: how many, their least width, and the width from which their words are horizontal."""
-
-    count: int
-    least_px: int
-    lying_px: int
-
-
-@dataclass(frozen=True)
 class Chart:
     """A chart: the stem of its file name, a sentence about what it shows, the records it reads, and how it is drawn."""
 
@@ -146,18 +136,11 @@ class Chart:
     where: Mapping[str, str] = field(default_factory=dict)
     needs: str | None = None  # a record without this figure is not drawn
     row: str = "variant"  # the field that names a row
-    best_first: bool = False  # whether rows are sorted by ratio, whatever the reader chose
-    columns: Columns | None = None
     tall: bool = False  # whether each row is a small chart
 
     def place(self, layout: Layout) -> Layout:
         """Return the layout with rows of the height that this chart needs."""
         return TALL[layout] if self.tall else layout
-
-    def records(self, frame: Sequence[Record]) -> Frame:
-        """Return the records of the frame that this chart shows."""
-        mine = [one for one in frame if all(one[key] == value for key, value in self.where.items())]
-        return [one for one in mine if self.needs is None or one[self.needs] is not None]
 
     def specification(self, layout: Layout) -> dict[str, Any]:
         """Return the chart as Vega-Lite; its data are to be the data set 'rows', each record with its `order`."""
@@ -233,7 +216,7 @@ def bar_height(layout: Layout) -> dict[str, Any]:
     return {"height": 16, "yOffset": layout.mark_dy} if layout.narrow else {}
 
 
-def layered(layout: Layout, right_px: int, parts: Sequence[alt.Chart], **more: Any) -> Drawing:
+def layered(layout: Layout, right_px: int, parts: Sequence[alt.Chart]) -> Drawing:
     """Return a chart of layers with padding for the figures right of the axes, which fitting to a width ignores.
 
     Altair's own LayerChart copies every layer four times, which took half of the page's time.
@@ -242,7 +225,7 @@ def layered(layout: Layout, right_px: int, parts: Sequence[alt.Chart], **more: A
     context = {"top_level": False, "datasets": datasets}
     layers = [part.to_dict(validate=False, context=context) for part in parts]
     padding = {"left": 2, "top": 2, "bottom": 2, "right": 6 if layout.narrow else right_px}
-    return {"layer": layers, "padding": padding, **({"datasets": datasets} if datasets else {}), **more}
+    return {"layer": layers, "padding": padding, **({"datasets": datasets} if datasets else {})}
 
 
 def scaled(colour_of: Mapping[str, str]) -> alt.Scale:
@@ -278,14 +261,3 @@ def log_ticks(low: float, high: float, most: int) -> list[float]:
 def _apart(tick: float) -> bool:
     """Return whether a tick below 1 has one significant digit, as 0.7 or 0.02."""
     return len(f"{tick:g}".lstrip("0.")) == 1
-
-
-def ordered(records: Sequence[Record], row: str, standing: Sequence[str], *, best_first: bool) -> Frame:
-    """Return the records with their `order`: that of the names in `standing`, or by ratio."""
-    place = {name: index for index, name in enumerate(standing)}
-    found = sorted(dict.fromkeys(one[row] for one in records), key=lambda name: place.get(name, len(place)))
-    if best_first:
-        ratio = {one[row]: one["ratio"] for one in records if one["ratio"] is not None}
-        found.sort(key=lambda name: ratio.get(name, math.inf))
-    order = {name: index for index, name in enumerate(found)}
-    return [{**one, "order": order[one[row]]} for one in records]

@@ -1,4 +1,4 @@
-"""An experiment's tables and findings as frames: flat records that the page's charts and tables read. Pure."""
+"""An experiment's tables and findings as frames: flat records that the page's charts read. Pure."""
 
 from __future__ import annotations
 
@@ -8,43 +8,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from interlock.analysis.claims import Finding, allowed_range
-from interlock.analysis.comparison import Row, Summary, Table, summaries
+from interlock.analysis.comparison import Row, Table
 from interlock.analysis.scaling import Curve, CurveGroup, ThroughputPoint, curve_groups
 from interlock.analysis.statistics import Interval
-from interlock.analysis.verdicts import Verdict
 from interlock.catalog.types import TWIN
-from interlock.report.experiment import calls_text, comparison_text, curves_section, facts_text, state_text
+from interlock.report.experiment import comparison_text, state_text
 from interlock.report.tables import figure_text, ratio_text, value_text
-from interlock.results.experiments import Experiment, State
-from interlock.results.profiles import BenchmarkProfile
+from interlock.results.experiments import Experiment
 
 Record = dict[str, Any]
 Frame = list[Record]
 
 BASELINE = "baseline"
-# How a benchmark without a figure is written where there is no room for the word.
-CODES = {
-    State.UNAVAILABLE: "-",
-    State.UNSUPPORTED: "x",
-    State.TIMED_OUT: "t/o",
-    State.NOT_MEASURED: "...",
-    State.FAILED: "err",
-    State.OK: "?",
-}
-SHADES = {
-    "faster-3": "faster, under 0.5x",
-    "faster-2": "faster, 0.5x to 0.8x",
-    "faster-1": "faster, 0.8x or more",
-    "same": "same within the margin",
-    "undecided": "undecided",
-    "slower-1": "slower, up to 1.25x",
-    "slower-2": "slower, 1.25x to 2x",
-    "slower-3": "slower, 2x to 5x",
-    "slower-4": "slower, over 5x",
-    "baseline": "baseline",
-    "none": "no figure",
-}
-STEPS = (1.25, 2, 5)
 OTHER = "other calls"
 NAMED_CALLS = 9  # each has a colour of its own; all other calls share one
 
@@ -52,12 +27,8 @@ NAMED_CALLS = 9  # each has a colour of its own; all other calls share one
 def frames(experiment: Experiment, tables: Sequence[Table], findings: Sequence[Finding]) -> dict[str, Frame]:
     """Return all records by frame; times are in the unit of their benchmark's metric, memory in 10^6 bytes."""
     return {
-        "summary": [_summary(one) for one in summaries(experiment, tables)],
         "ratios": [_ratio(table, row) for table in tables for row in table.rows],
         "calls": _calls(tables),
-        "waits": [wait for table in tables for row in table.rows for wait in _waits(table, row)],
-        "memory": [_memory(table, row) for table in tables for row in table.rows if row.max_rss_bytes],
-        "images": _images(experiment),
         "claims": [_claim(finding) for finding in findings if finding.ratio],
         **curve_frames(curve_groups(experiment, tables)),
     }
@@ -81,66 +52,21 @@ def _ends(ratio: Interval | None) -> Record:
     return {"ratio": ratio.estimate, "low": ratio.low if closed else None, "high": ratio.high if closed else None}
 
 
-def _summary(one: Summary) -> Record:
-    counted = one.slower + one.faster + one.same + one.undecided
-    return {
-        "variant": one.label,
-        **_ends(one.ratio),
-        "text": ratio_text(one.ratio),
-        "side": side_of(one.ratio),
-        "slower": one.slower,
-        "faster": one.faster,
-        "same": one.same,
-        "undecided": one.undecided,
-        "counted": counted,
-        "of": counted + one.missing,
-    }
-
-
-def side_of(mean: Interval | None) -> str | None:
-    """Return on which side of 1 the interval of a mean lies; means are not tested, ratios of a benchmark are."""
-    if mean is None:
-        return None
-    return "more time" if mean.low > 1 else "less time" if mean.high < 1 else "not clear"
-
-
 def _ratio(table: Table, row: Row) -> Record:
-    metric = table.benchmark.metric
     comparison = row.to_baseline
     is_baseline = row.label == table.baseline and row.seconds is not None
-    value = None if row.seconds is None else metric.shown(row.seconds)
     return {
         "variant": row.label,
         "benchmark": key_of(table),
-        "value": value,
         "value_text": value_text(table, row),
         **(_ends(comparison.ratio if comparison else None)),
         **({"ratio": 1.0} if is_baseline else {}),
         "text": BASELINE if is_baseline else ratio_text(comparison.ratio if comparison else None),
         "verdict": BASELINE if is_baseline else comparison.verdict if comparison else None,
         "said": BASELINE if is_baseline else comparison.words if comparison else None,
-        "control": row.to_control.ratio.estimate if row.to_control else None,
         "control_text": comparison_text(row.to_control, named=True),
-        "calls_text": calls_text(table.benchmark, row.profile),
-        "rss_mb": row.max_rss_bytes / 1e6 if row.max_rss_bytes else None,
         "state": state_text(row),
-        **_shade(row, is_baseline),
     }
-
-
-def _shade(row: Row, is_baseline: bool) -> Record:
-    """Return the shade of a heat map's field, its text, and a short text for narrow fields."""
-    if is_baseline:
-        return {"shade": SHADES["baseline"], "word": "1", "code": "1"}
-    if row.to_baseline is None:
-        state = row.outcome.state
-        return {"shade": SHADES["none"], "word": "no ratio" if state is State.OK else state.value, "code": CODES[state]}
-    estimate, verdict = row.to_baseline.ratio.estimate, row.to_baseline.verdict
-    size = max(estimate, 1 / estimate)
-    step = 1 + sum(size > limit for limit in (STEPS if verdict is Verdict.SLOWER else STEPS[:2]))
-    shade = f"{verdict}-{step}" if verdict.differs else verdict
-    text = f"{estimate:.2f}" if estimate < 10 else f"{estimate:.1f}" if estimate < 100 else f"{estimate:.0f}"
-    return {"shade": SHADES[shade], "word": text, "code": text}
 
 
 def _calls(tables: Sequence[Table]) -> Frame:
@@ -158,26 +84,16 @@ def _calls_of(table: Table, row: Row) -> Frame:
     if profile is None or metric is None:
         return []
     counts = {name: profile.calls_per_unit([name]) for name in profile.phases[profile.counted].syscalls}
-    total = sum(counts.values())
     return [
         {
             "variant": row.label,
             "benchmark": key_of(table),
             "call": name,
             "calls": metric.shown(count),
-            "share": count / total,
-            **_cost_of(profile, name, metric.scale),
         }
         for name, count in counts.items()
         if count
     ]
-
-
-def _cost_of(profile: BenchmarkProfile, name: str, scale: float) -> Record:
-    """Return failed calls and milliseconds in the call, per unit of work; only the BPF probe has both."""
-    counts = profile.phases[profile.counted].syscalls[name]
-    failed = None if profile.deducted else sum(counts.errors.values()) * scale / profile.units
-    return {"failed": failed, "ms": None if counts.ns is None else counts.ns * scale / profile.units / 1e6}
 
 
 def top_calls(records: Sequence[Record]) -> list[str]:
@@ -198,62 +114,6 @@ def top_calls(records: Sequence[Record]) -> list[str]:
         of_benchmark[benchmark] = max(of_benchmark.get(benchmark, 0.0), record["calls"] / most[benchmark])
     weight = {call: sum(shares.values()) for call, shares in weights.items()}
     return sorted(weight, key=lambda call: (call != "futex", -weight[call], call))[:NAMED_CALLS]
-
-
-def _waits(table: Table, row: Row) -> Frame:
-    """Return the histogram of one cell's futex waits while it works: bins of powers of two, in nanoseconds."""
-    profile = row.profile
-    waits = profile.phases[profile.counted].futex_wait_log2_ns if profile else {}
-    total, most = sum(waits.values()), max(waits.values(), default=0)
-    return [
-        {
-            "variant": row.label,
-            "benchmark": key_of(table),
-            "log2": log2,
-            "bin": f"{duration(2**log2)} to {duration(2 ** (log2 + 1))}",
-            "waits": count,
-            "share": count / total,
-            "height": count / most,
-        }
-        for log2, count in sorted(waits.items())
-    ]
-
-
-def duration(nanoseconds: float) -> str:
-    """Return a duration in the largest unit in which it is at least 1: '4.1 us'."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if nanoseconds >= size:
-            return (
-                f"{nanoseconds / size:.2g} {unit}" if nanoseconds < 100 * size else f"{nanoseconds / size:.0f} {unit}"
-            )
-    return f"{nanoseconds:.0f} ns"
-
-
-def _memory(table: Table, row: Row) -> Record:
-    mb = (row.max_rss_bytes or 0) / 1e6
-    return {"variant": row.label, "benchmark": key_of(table), "mb": mb, "text": f"{figure_text(mb)} MB"}
-
-
-def _images(experiment: Experiment) -> Frame:
-    records = []
-    for image in experiment.images:
-        facts = experiment.facts.get(image.variant)
-        base = image.base.size_bytes if image.base and image.base.size_bytes else 0
-        # An image from another project is not built on our base: its own size is then all of it.
-        below = base if base < image.size_bytes else 0
-        records.append(
-            {
-                "variant": image.variant,
-                "says": facts_text(facts),
-                "tag": image.tag or "-",
-                "size_mb": image.size_bytes / 1e6 or None,
-                "base_mb": below / 1e6,
-                "own_mb": (image.size_bytes - below) / 1e6,
-                "build_s": None if image.reused or not image.size_bytes else image.duration_s,
-                "state": image.outcome.state.value,
-            }
-        )
-    return records
 
 
 def _claim(finding: Finding) -> Record:
@@ -279,12 +139,7 @@ def curve_frames(found: Sequence[CurveGroup]) -> dict[str, list[Record]]:
     return {
         "curves": [_curve_about(one) for one in found],
         "points": [record for one in found for record in _curve_records(one)],
-        **{curve_table_name(one.title): _curve_table(one) for one in found},
     }
-
-
-def curve_table_name(title: str) -> str:
-    return f"curve {title}"
 
 
 def _curve_about(of: CurveGroup) -> Record:
@@ -296,12 +151,6 @@ def _curve_about(of: CurveGroup) -> Record:
         "most": _highest(of),
         "limit": max((point.throughput.estimate for point in of.limit), default=None),
     }
-
-
-def _curve_table(of: CurveGroup) -> list[Record]:
-    section = curves_section(of)
-    rows = [dict(zip(section.columns, row, strict=True)) for row in section.rows]
-    return [row for row in rows if row["variant"] in {curve.label for curve in of.curves}]
 
 
 def _highest(of: CurveGroup) -> float:

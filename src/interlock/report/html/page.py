@@ -1,4 +1,4 @@
-"""The report as one HTML file that fetches nothing, and the tables behind its charts.
+"""The report as one HTML file that fetches nothing.
 
 Pure, but for the copy of Vega in the user's cache.
 """
@@ -9,10 +9,9 @@ import base64
 import gzip
 import json
 import math
-import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
@@ -20,29 +19,18 @@ import jinja2
 import vl_convert
 
 from interlock.analysis.claims import ClaimVerdict, Finding, allowed_range, figure_text
-from interlock.analysis.comparison import Table
-from interlock.analysis.pick.sentences import (
-    as_measured,
-    best_text,
-    costs_text,
-    cpus_text,
-    percent,
-    throughput_text,
-)
+from interlock.analysis.comparison import Table, summaries
+from interlock.analysis.not_measured import every_reason
+from interlock.analysis.pick.sentences import as_measured, best_text, costs_text, cpus_text, percent, throughput_text
+from interlock.analysis.scaling import curve_groups
 from interlock.catalog.claims import Bound, Claim
 from interlock.catalog.project import cache_folder
 from interlock.report import experiment as report
 from interlock.report.html import charts
 from interlock.report.html import frames as figures
-from interlock.report.html.chart_tables import charts_with_details, detail_frames, profile_frames, tables_behind
-from interlock.report.html.drawing import (
-    NARROW,
-    WIDE,
-    Chart,
-    token,
-    variables,
-)
-from interlock.report.html.frames import SHADES, Frame, top_calls
+from interlock.report.html.drawing import NARROW, WIDE, Chart, token, variables
+from interlock.report.html.frames import Frame, top_calls
+from interlock.report.html.heat_map import SHADES, heat_map
 from interlock.report.opening import (
     CHANGED,
     GOES_ON,
@@ -54,52 +42,16 @@ from interlock.report.opening import (
     ended_lines,
     time_section,
 )
-from interlock.report.tables import Section, one_line
+from interlock.report.tables import Section, is_of_numbers, one_line
 from interlock.results.answers import Decision, Estimate, Rank
-from interlock.results.experiments import Experiment, State
+from interlock.results.experiments import Experiment
 from interlock.results.files import write_atomically
 from interlock.untrusted import printable
 
-LONG_WARNING = 220
 RELOAD_S = 20
 SIGNIFICANT_DIGITS = 6
-
-
-@dataclass(frozen=True)
-class Field:
-    """A field of the heat map: its text and its shade's variable."""
-
-    text: str
-    shade: str
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """Variants and benchmarks: the benchmarks by workload, a list of fields for each variant, and the legend."""
-
-    workloads: dict[str, list[str]]
-    rows: dict[str, list[Field]]
-    legend: dict[str, str]  # shade's variable by its words
-    codes: dict[str, str]  # state by its short text
-
-
-HEAT_MAP = "heat-map"
-NO_FIELD = Field("", "shade-none")
 # Of what changed and of what is open the rows that are not folded.
 SHOWN_ROWS = 12
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why figures are missing, and where: the variants by their benchmarks, '' for all benchmarks."""
-
-    state: str
-    reason: str
-    where: dict[str, list[str]]
-
-    @property
-    def count(self) -> int:
-        return sum(map(len, self.where.values()))
 
 
 def page(
@@ -112,7 +64,7 @@ def page(
 ) -> str:
     """Return the whole report of an experiment as one HTML file, which loads itself again if the experiment goes on."""
     frames = figures.frames(experiment, tables, findings)
-    drawn = [chart for chart in all_charts(tables, frames) if chart.name != HEAT_MAP]
+    drawn = all_charts(tables, frames)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("interlock.report.html"),
         autoescape=True,
@@ -126,26 +78,29 @@ def page(
         experiment=experiment,
         tables=tables,
         names=figures.variant_names(experiment),
-        charts={chart.name: chart for chart in drawn},
-        by_kind=_by_kind(drawn),
-        by_workload=_by_workload(drawn, tables),
-        heat=heat_map(tables, frames["ratios"]),
+        charts=drawn,
+        workloads=_workloads(tables),
+        sections=sections_behind(experiment, tables),
+        summary=report.summary_section(experiment, tables),
+        images=report.image_section(experiment),
+        heat=heat_map(tables),
+        shades=list(SHADES),
         opening=opening,
         facts=facts(opening),
         differences=[
             _folded(title, found, tables, experiment.settings.baseline)
             for title, found in ((CHANGED, opening.differences), (OPEN, opening.undecided))
         ],
-        detailed=charts_with_details(drawn, tables),
         noise=math.exp(max((abs(table.twin.log) for table in tables if table.twin), default=0.0)),
         machine=machine(experiment),
-        warnings=[(one, _short(one)) for one in map(one_line, experiment.warnings)],
-        reasons=reasons(experiment, tables),
+        warnings=[one_line(warning) for warning in experiment.warnings],
+        missing=every_reason(experiment),
         findings=_by_verdict(findings),
         allowed_text=allowed_text,
         number=figure_text,
         legend=report.LEGEND,
         time=time_section(experiment),
+        is_of_numbers=is_of_numbers,
         # As a whole: what steers a terminal is not seen in a part of it.
         ended=[] if goes_on else [printable(line) for line in ended_lines(experiment, tables)],
         lacking=printable(opening.lacking),
@@ -170,27 +125,6 @@ def _zipped_bundle() -> str:
     if not path.is_file():
         write_atomically(path, _zipped(_bundle()))
     return path.read_text(encoding="ascii")
-
-
-def heat_map(tables: Sequence[Table], frame: Frame) -> HeatMap | None:
-    """Return the heat map of variants and benchmarks; None without any."""
-    if not frame:
-        return None
-    names = {words: f"shade-{name}" for name, words in SHADES.items()}
-    workloads: defaultdict[str, list[str]] = defaultdict(list)
-    for table in tables:
-        workloads[table.workload.name].append(table.benchmark.name)
-    rows: defaultdict[str, dict[str, Field]] = defaultdict(dict)
-    for one in frame:
-        rows[one["variant"]][one["benchmark"]] = Field(one["code"], names[one["shade"]])
-    keys = [figures.key_of(table) for table in tables]
-    present = {one["shade"] for one in frame}
-    return HeatMap(
-        workloads,
-        {name: [fields.get(key, NO_FIELD) for key in keys] for name, fields in rows.items()},
-        {words: names[words] for words in SHADES.values() if words in present},
-        {one["code"]: one["word"] for one in frame if one["shade"] == SHADES["none"]},
-    )
 
 
 @dataclass(frozen=True)
@@ -224,15 +158,14 @@ def payload(
     drawn: Sequence[Chart],
     opening: Opening = NOT_KNOWN,
 ) -> str:
-    """Return the data, charts and tables as JSON."""
-    texts = profile_frames(tables) | detail_frames(tables)
+    """Return the charts and their data as JSON."""
+    means = {summary.label: summary.ratio and summary.ratio.estimate for summary in summaries(experiment, tables)}
     data = {
         "variants": figures.variant_names(experiment),
         "asides": sorted(opening.asides),
-        "means": {one["variant"]: one["ratio"] for one in frames["summary"]} | {experiment.settings.baseline: 1},
-        "frames": {name: _packed(frame) for name, frame in (dict(frames) | texts).items()},
+        "means": means | {experiment.settings.baseline: 1},
+        "frames": {name: _packed(frame) for name, frame in frames.items()},
         "charts": {chart.name: _chart(chart) for chart in drawn},
-        "tables": tables_behind(drawn, texts | dict(frames)),
     }
     return json.dumps(_shown(data), separators=(",", ":"), allow_nan=False)
 
@@ -248,9 +181,7 @@ def _chart(chart: Chart) -> dict[str, Any]:
         "frame": chart.frame,
         "where": chart.where,
         "row": chart.row,
-        "bestFirst": chart.best_first,
         "needs": chart.needs,
-        "columns": asdict(chart.columns) if chart.columns else None,
         "stepPx": {"wide": chart.place(WIDE).step_px, "narrow": chart.place(NARROW).step_px},
         "wide": chart.specification(WIDE),
         "narrow": chart.specification(NARROW),
@@ -270,23 +201,23 @@ def _shown(value: Any) -> Any:
     return value
 
 
-def _by_kind(drawn: Sequence[Chart]) -> dict[str, list[Chart]]:
-    """Return the charts of one benchmark each, by the frame that they read."""
-    kinds: defaultdict[str, list[Chart]] = defaultdict(list)
-    for chart in drawn:
-        if chart.where:
-            kinds[chart.frame].append(chart)
-    return kinds
+def _workloads(tables: Sequence[Table]) -> dict[str, list[str]]:
+    """Return the keys of the benchmarks by workload."""
+    keys: defaultdict[str, list[str]] = defaultdict(list)
+    for table in tables:
+        keys[table.workload.name].append(figures.key_of(table))
+    return keys
 
 
-def _by_workload(drawn: Sequence[Chart], tables: Sequence[Table]) -> dict[str, list[Chart]]:
-    """Return the charts of benchmarks by workload."""
-    workload_of = {figures.key_of(table): table.workload.name for table in tables}
-    kinds: defaultdict[str, list[Chart]] = defaultdict(list)
-    for chart in drawn:
-        if chart.frame == "ratios" and chart.where:
-            kinds[workload_of[chart.where["benchmark"]]].append(chart)
-    return kinds
+def sections_behind(experiment: Experiment, tables: Sequence[Table]) -> dict[tuple[str, str], list[Section]]:
+    """Return the report's tables by the frame of a chart and what it is of: they stand below it."""
+    behind = {("points", group.title): [report.curves_section(group)] for group in curve_groups(experiment, tables)}
+    for table in tables:
+        details = report.detail_section(table)
+        behind["ratios", figures.key_of(table)] = [*report.benchmark_sections([table]), *([details] if details else [])]
+        if profiled := report.profile_sections([table]):
+            behind["calls", figures.key_of(table)] = profiled
+    return behind
 
 
 def facts(opening: Opening) -> list[tuple[str, str]]:
@@ -327,27 +258,6 @@ def machine(experiment: Experiment) -> list[tuple[str, str]]:
     return [(word, text) for word, text in lines if word not in {"warning", "repeat"}]
 
 
-def reasons(experiment: Experiment, tables: Sequence[Table]) -> list[Reason]:
-    """Return every state that is not ok, with its reason and the variants and benchmarks that have it."""
-    found: defaultdict[tuple[str, str], defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for table in tables:
-        for row in table.rows:
-            if row.outcome.state is not State.OK:
-                found[row.outcome.state.value, one_line(row.outcome.reason)][row.label].append(figures.key_of(table))
-    for cell in experiment.cells:
-        if cell.profile and cell.profile.state is not State.OK:
-            found["no profile", one_line(cell.profile.reason)][cell.label].append(cell.workload)
-    return [Reason(state, reason, _by_benchmarks(where, len(tables))) for (state, reason), where in found.items()]
-
-
-def _by_benchmarks(where: Mapping[str, list[str]], of: int) -> dict[str, list[str]]:
-    """Return the variants by their benchmarks, from the benchmarks of each variant."""
-    grouped: defaultdict[str, list[str]] = defaultdict(list)
-    for label, keys in where.items():
-        grouped["" if len(keys) == of else ", ".join(keys)].append(label)
-    return grouped
-
-
 def _by_verdict(findings: Sequence[Finding]) -> dict[ClaimVerdict, list[Finding]]:
     grouped = {verdict: [one for one in findings if one.verdict is verdict] for verdict in ClaimVerdict}
     return {verdict: found for verdict, found in grouped.items() if found}
@@ -363,25 +273,13 @@ def allowed_text(claim: Claim) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _short(warning: str) -> str | None:
-    """Return a long warning with counts in place of lists of names; None for a short one."""
-    if len(warning) <= LONG_WARNING:
-        return None
-    return re.sub(r"\(([^()]*,[^()]*)\)", lambda found: f"({found[1].count(',') + 1} of them)", warning)
-
-
 def all_charts(tables: Sequence[Table], frames: Mapping[str, Frame]) -> list[Chart]:
     """Return the charts that the experiment has data for, in the order of the page."""
     named = top_calls(frames["calls"])
     found = [
-        charts.summary_chart(tables, frames["summary"]),
-        charts.heat_map_chart(tables, frames["ratios"]),
         *(charts.benchmark_chart(table, frames["ratios"]) for table in tables),
         *(charts.scaling_chart(one, frames["points"]) for one in frames["curves"]),
         *(charts.calls_chart(table, frames["calls"], named) for table in tables),
-        *(charts.waits_chart(table, frames["waits"]) for table in tables),
-        charts.memory_chart(frames["memory"]),
-        charts.image_size_chart(frames["images"]),
         charts.claims_chart(frames["claims"]),
     ]
     return [chart for chart in found if chart]

@@ -1,23 +1,57 @@
+"use strict";
+// The page's field and order hold for all rows of variants; a column's button sorts its table.
+const report = JSON.parse(window.reportText);
+const unpack = ({ columns, rows }) => rows.map((row) => Object.fromEntries(columns.map((key, index) => [key, row[index]])));
+const frames = Object.fromEntries(Object.entries(report.frames).map(([name, frame]) => [name, unpack(frame)]));
+const wanted = { words: [], best: false, all: false };
+const asides = new Set(report.asides);
+
+/** Words name what they name; without any, rows that are not about what to run are shown only if they are asked for. */
+const isShown = (name) => (wanted.words.length === 0 ? wanted.all || !asides.has(name) : wanted.words.some((word) => name.includes(word)));
+const recordsOf = ({ frame, where, row }) =>
+  frames[frame].filter((record) => Object.entries(where).every(([key, value]) => record[key] === value) && (row !== "variant" || isShown(record.variant)));
+
+/** Numbers come before words, and what is missing comes last. */
+function compare(first, second) {
+  if (first === second) return 0;
+  if (first === null || first === undefined) return 1;
+  if (second === null || second === undefined) return -1;
+  if (typeof first !== typeof second) return typeof first === "number" ? -1 : 1;
+  return typeof first === "string" ? first.localeCompare(second, "en", { numeric: true }) : first - second;
+}
+
+/** Returns what a cell is sorted by: the figure that its text begins with, else the text. */
+function sortedBy(cell) {
+  const text = cell.textContent, number = Number.parseFloat(text.replaceAll(",", ""));
+  if (text === "-" || text === "") return null;
+  return Number.isNaN(number) ? text : number;
+}
+
+function makeSortable(table) {
+  const heads = [...table.tHead.rows[0].cells];
+  for (const [index, head] of heads.entries()) {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: head.textContent });
+    head.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const down = head.getAttribute("aria-sort") === "ascending";
+      for (const each of heads) each.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const keyed = [...table.tBodies[0].rows].map((row) => [sortedBy(row.cells[index]), row]);
+      // Rows without a figure come last in either direction.
+      keyed.sort(([first], [second]) => (down && first !== null && second !== null ? compare(second, first) : compare(first, second)));
+      table.tBodies[0].append(...keyed.map(([, row]) => row));
+    });
+  }
+}
+
 // Charts are drawn when they come near the window, and the rest when the browser has nothing else to do.
 const NARROW_PX = 600;
 const charts = [...document.querySelectorAll("[data-chart]")].map((place) => ({
   place, name: place.dataset.chart, ...report.charts[place.dataset.chart], layout: null, drawn: null,
 }));
-const tables = [];
 const near = new Set();
 const noteOf = (chart) => document.querySelector(`[data-note="${chart.name}"]`);
 const layoutOf = (chart) => (chart.place.parentElement.clientWidth < NARROW_PX ? "narrow" : "wide");
-
-const PX_A_LETTER = 6.6;
-
-/** Returns the width of a chart; one that is wider than its place scrolls. */
-const widthOf = (chart) => Math.max(chart.place.parentElement.clientWidth, chart.columns ? chart.columns.count * chart.columns.least_px : 0);
-
-/** Returns whether the words of the columns have room to be horizontal. */
-function lies(chart, rows) {
-  const names = Math.max(...rows.map((one) => one[chart.row].length)) * PX_A_LETTER;
-  return chart.layout === "wide" && (widthOf(chart) - names - 20) / chart.columns.count > chart.columns.lying_px;
-}
 
 /** Returns the records that a chart draws. */
 const drawnOf = (chart) => recordsOf(chart).filter((one) => !chart.needs || one[chart.needs] !== null);
@@ -35,9 +69,8 @@ function ordered(chart) {
   const rank = new Map(report.variants.map((name, index) => [name, index]));
   const names = [...new Set(records.map((one) => one[chart.row]))];
   names.sort((one, other) => (rank.get(one) ?? 1e6) - (rank.get(other) ?? 1e6));
-  if ((wanted.best && chart.row === "variant") || chart.bestFirst) {
-    // Rows with many columns are sorted by the mean over all benchmarks.
-    const own = chart.columns ? new Map() : new Map(records.map((one) => [one[chart.row], one.ratio]));
+  if (wanted.best && chart.row === "variant") {
+    const own = new Map(records.map((one) => [one[chart.row], one.ratio]));
     const ratio = (name) => own.get(name) ?? report.means[name];
     names.sort((one, other) => compare(ratio(one), ratio(other)));
   }
@@ -56,9 +89,8 @@ async function draw(chart) {
   if (count === 0) return chart.place.replaceChildren();
   chart.drawn = await vegaEmbed(chart.place, {
     ...specification,
-    width: widthOf(chart),
+    width: chart.place.parentElement.clientWidth,
     datasets: { ...specification.datasets, rows },
-    ...(chart.columns ? { params: [{ name: "lies", value: lies(chart, rows) }] } : {}),
   }, {
     renderer: "svg", actions: false, defaultStyle: false, tooltip: { disableDefaultStyle: true },
     ast: true, // interpreted: the page allows no code that is made of text
@@ -116,8 +148,8 @@ for (const chart of charts) watch.observe(chart.place);
 const resized = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     const chart = charts.find((one) => one.place.parentElement === target);
-    if (chart.layout && (chart.columns || chart.layout !== layoutOf(chart))) redraw([chart]);
-    else if (chart.drawn) chart.drawn.view.width(widthOf(chart)).runAsync();
+    if (chart.layout && chart.layout !== layoutOf(chart)) redraw([chart]);
+    else if (chart.drawn) chart.drawn.view.width(chart.place.parentElement.clientWidth).runAsync();
   }
 });
 for (const chart of charts) resized.observe(chart.place.parentElement);
@@ -140,60 +172,34 @@ addEventListener("beforeprint", () => { for (const fold of document.querySelecto
 
 // The heat map is in the page; here its rows are sorted and hidden, and a field says its figures.
 const heat = document.querySelector(".heat");
-const heatRows = [...(heat?.querySelectorAll("tbody tr") ?? [])];
-const fields = new Map((frames.ratios ?? []).map((one) => [`${one.variant} ${one.benchmark}`, one]));
-const benchmarksOfHeat = heat ? [...heat.querySelectorAll("thead tr:first-child th")].flatMap((one) => {
-  const before = [...heat.querySelectorAll("thead tr:first-child th")].slice(0, [...heat.querySelectorAll("thead tr:first-child th")].indexOf(one)).reduce((sum, th) => sum + th.colSpan, 0);
-  return [...heat.querySelectorAll("thead .benchmark")].slice(before, before + one.colSpan).map((th) => `${one.textContent} ${th.textContent}`);
-}) : [];
-heat?.addEventListener("pointerover", ({ target }) => {
+const heatRows = [...heat.querySelectorAll("tbody tr")];
+const fields = new Map((frames.ratios ?? []).map((record) => [`${record.variant} ${record.benchmark}`, record]));
+const columns = [...heat.querySelectorAll(".benchmark")].map((head) => head.dataset.benchmark);
+heat.addEventListener("pointerover", ({ target }) => {
   if (target.tagName !== "TD" || target.title || !target.closest("tbody")) return;
-  const one = fields.get(`${target.parentElement.dataset.variant} ${benchmarksOfHeat[target.cellIndex - 1]}`);
-  if (one) target.title = `${one.variant}, ${one.benchmark}: ${one.value_text}; ${one.text} ${one.said ?? one.state}`;
+  const record = fields.get(`${target.parentElement.dataset.variant} ${columns[target.cellIndex - 1]}`);
+  if (record) target.title = `${record.variant}, ${record.benchmark}: ${record.value_text}; ${record.text} ${record.said ?? record.state}`;
 });
 function fillHeat() {
-  if (!heat) return;
   const rows = [...heatRows];
-  if (wanted.best) rows.sort((one, other) => compare(report.means[one.dataset.variant], report.means[other.dataset.variant]));
+  if (wanted.best) rows.sort((first, second) => compare(report.means[first.dataset.variant], report.means[second.dataset.variant]));
   heat.querySelector("tbody").append(...rows);
-  for (const row of rows) row.hidden = !isShown(row.dataset.variant);
-  document.querySelector("[data-heat-note]").textContent = rows.every((row) => row.hidden) ? "No row is left: clear a filter." : "";
+  document.querySelector("[data-heat-note]").textContent = rows.some((row) => isShown(row.dataset.variant)) ? "" : "No row is left: clear a filter.";
   document.querySelector(".scrolls").hidden = heat.scrollWidth <= heat.clientWidth + 1;
 }
-if (heat) new ResizeObserver(fillHeat).observe(heat);
-
-// A table that is folded away is made when it is first opened.
-for (const place of document.querySelectorAll("[data-table]")) {
-  const folded = place.closest("details");
-  if (!folded) tables.push(new Table(place));
-  else folded.addEventListener("toggle", () => { if (folded.open && !place.children.length) tables.push(new Table(place)); });
-}
+new ResizeObserver(fillHeat).observe(heat);
+for (const table of document.querySelectorAll(".grid:not(.heat) table")) makeSortable(table);
 
 const filter = document.getElementById("filter");
 const order = document.getElementById("order");
 const all = document.getElementById("all");
-/** What is shown is in the address, so that it can be sent. */
-function keepInAddress() {
-  const words = new URLSearchParams();
-  if (filter.value.trim()) words.set("show", filter.value.trim());
-  if (order.value !== "name") words.set("rows", order.value);
-  if (all?.checked) words.set("all", "yes");
-  history.replaceState(null, "", `${location.pathname}${words.size ? `?${words}` : ""}${location.hash}`);
-}
-function takeFromAddress() {
-  const words = new URLSearchParams(location.search);
-  filter.value = words.get("show") ?? "";
-  if (words.get("rows") === "best") order.value = "best";
-  if (all) all.checked = words.get("all") === "yes";
-}
 function apply() {
   wanted.words = filter.value.toLowerCase().split(/[\s,]+/).filter(Boolean);
   wanted.best = order.value === "best";
   wanted.all = Boolean(all?.checked);
-  keepInAddress();
+  for (const row of document.querySelectorAll("tr[data-variant]")) row.hidden = !isShown(row.dataset.variant);
   fillHeat();
   document.getElementById("shown").textContent = `${report.variants.filter(isShown).length} of ${report.variants.length}`;
-  for (const table of tables) table.fill();
   redraw(charts);
 }
 let typing = null;
@@ -204,7 +210,6 @@ document.getElementById("copy").addEventListener("click", async ({ target }) => 
   await navigator.clipboard.writeText(document.getElementById("command").textContent);
   target.textContent = "Copied";
 });
-takeFromAddress();
 apply();
 goTo();
 document.documentElement.dataset.ready = Math.round(performance.now());
