@@ -338,9 +338,14 @@ def _count_verdict(claim: Claim, count: float) -> ClaimVerdict:
 
 
 def _range_text(claim: Claim) -> str:
+    return f"the claim's {allowed_text(claim)}"
+
+
+def allowed_text(claim: Claim) -> str:
+    """Return what agrees with a claim: a figure, a range, or a bound."""
     low, high = (figure_text(end) for end in allowed_range(claim))
     if claim.bound is Bound.AT_MOST:
-        return f"the claim's at most {high}"
+        return f"at most {high}"
     if claim.bound is Bound.AT_LEAST:
-        return f"the claim's at least {low}"
-    return f"the claim's {low}" if low == high else f"the claim's {low} to {high}"
+        return f"at least {low}"
+    return low if low == high else f"{low} to {high}"

@@ -359,29 +359,31 @@ def _summary(label: str, compared: Sequence[tuple[str, Comparison]], benchmarks:
     )
 
 
-def counted(benchmarks: Sequence[Benchmark], cpus: int, workers: int | None = None) -> list[Benchmark]:
+def counted(benchmarks: Sequence[Benchmark], cpus: int) -> list[Benchmark]:
     """Return the benchmarks that count where a program has this many CPUs, of each curve one.
 
-    Of a curve it is the one with as many workers as CPUs, or as `workers` says: the fewest that use all, else the most.
-    Workers that wait need no CPU: the most. With more CPUs than one, what counts for one stands in where nothing counts
-    for more.
+    Of a curve it is the one with as many workers as CPUs: the fewest that use all, else the most. Workers that wait
+    need no CPU: the most. With more CPUs than one, what counts for one stands in where nothing counts for more.
     """
     fits = {"any", "one"} if cpus == 1 else {"any", "more"}
-    counting = [one for one in benchmarks if one.counts_for in fits]
-    counting = counting or [one for one in benchmarks if one.counts_for == "one"]
+    counting = [benchmark for benchmark in benchmarks if benchmark.counts_for in fits]
+    counting = counting or [benchmark for benchmark in benchmarks if benchmark.counts_for == "one"]
     curves: dict[str, list[Benchmark]] = {}
-    for one in counting:
-        if one.scaling:
-            curves.setdefault(one.scaling.name, []).append(one)
-    chosen = {name: _of_curve(group, cpus, workers) for name, group in curves.items()}
-    return [one for one in counting if one.scaling is None or chosen[one.scaling.name] is one]
+    for benchmark in counting:
+        if benchmark.scaling:
+            curves.setdefault(benchmark.scaling.name, []).append(benchmark)
+    chosen = {name: _of_curve(group, cpus) for name, group in curves.items()}
+    return [
+        benchmark for benchmark in counting if benchmark.scaling is None or chosen[benchmark.scaling.name] is benchmark
+    ]
 
 
-def _of_curve(group: Sequence[Benchmark], cpus: int, workers: int | None) -> Benchmark | None:
-    by_workers = {one.scaling.workers: one for one in group if one.scaling}
-    if workers is None and any(one.scaling.wait for one in group if one.scaling):
-        return by_workers[max(by_workers)]
-    wanted = workers or cpus
-    if wanted == 1:  # more workers have more CPUs than one
+def _of_curve(group: Sequence[Benchmark], cpus: int) -> Benchmark | None:
+    scalings = [(benchmark, benchmark.scaling) for benchmark in group if benchmark.scaling]
+    by_workers = {scaling.workers: benchmark for benchmark, scaling in scalings}
+    most = max(by_workers)
+    if any(scaling.wait for _, scaling in scalings):
+        return by_workers[most]
+    if cpus == 1:  # more workers have more CPUs than one
         return by_workers.get(1)
-    return by_workers[min((one for one in by_workers if one >= wanted), default=max(by_workers))]
+    return by_workers[min((workers for workers in by_workers if workers >= cpus), default=most)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,7 +31,7 @@ from interlock.errors import UsageError, missing
 from interlock.report import claims as findings
 from interlock.report import comparisons, machine_readable
 from interlock.report import experiment as report
-from interlock.report.comparisons import read_extract, read_extracts
+from interlock.report.comparisons import read_extract
 from interlock.report.export import file_name, rows_of_experiments, write_tables
 from interlock.report.opening import Opening, brief, opening_of
 from interlock.results import store
@@ -59,7 +58,7 @@ def compare_command(
     """
     found = changes.changes_between(*(changes.Side(name, _one_extract(name, results)) for name in (before, after)))
     if as_json:
-        sys.stdout.write(json.dumps({"schema_version": 1, **comparisons.changes_data(found)}, indent=1) + "\n")
+        sys.stdout.write(comparisons.as_json(found) + "\n")
     else:
         _print_documents([comparisons.changes_document(found)], markdown)
 
@@ -78,7 +77,7 @@ def _one_extract(name: str, results: Path | None) -> cohorts.Extract:
 
 def show_hosts(folder: Path, markdown: bool) -> None:
     """Print a summary of each kind of host over all experiments in a folder."""
-    found = cohorts.kind_summaries(read_extracts(store.experiments_in(folder)))
+    found = cohorts.kind_summaries(map(read_extract, store.experiments_in(folder)))
     _print_documents([comparisons.hosts_document(one) for one in found], markdown)
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -19,6 +16,7 @@ from interlock.catalog.claims import Bound, Claim
 from interlock.errors import ClaimError
 from interlock.report.tables import markdown_table
 from interlock.results.experiments import Experiment
+from interlock.results.json_documents import CheckedClaim, CheckedClaims, TestedRatio
 from interlock.untrusted import printable
 
 STYLES = {
@@ -120,20 +118,17 @@ def _compared(claim: Claim) -> str:
 
 def as_json(experiment: Experiment, findings: Sequence[Finding]) -> str:
     """Return the findings as JSON; an infinite end of an interval is null."""
-    found = [_plain(one) for one in findings]
-    plain = {"schema_version": 1, "experiment": experiment.name, "host": experiment.host, "findings": found}
-    return json.dumps(plain, indent=1)
-
-
-def _plain(finding: Finding) -> dict[str, Any]:
-    ratio = finding.ratio and {key: one if math.isfinite(one) else None for key, one in vars(finding.ratio).items()}
-    return {
-        "claim": finding.claim.model_dump(mode="json"),
-        "verdict": finding.verdict.value,
-        "reason": finding.reason,
-        "ratio": ratio,
-        "count": finding.count,
-    }
+    checked = [
+        CheckedClaim(
+            claim=finding.claim,
+            verdict=finding.verdict.value,
+            reason=finding.reason,
+            ratio=finding.ratio and TestedRatio(**vars(finding.ratio)),
+            count=finding.count,
+        )
+        for finding in findings
+    ]
+    return CheckedClaims(experiment=experiment.name, host=experiment.host, findings=checked).model_dump_json(indent=1)
 
 
 def check_required(folder: Path, findings: Sequence[Finding]) -> None:

@@ -1,17 +1,10 @@
-"""Many experiments read to be compared; their changes and hosts as text and as data for JSON."""
+"""Experiments read to be compared; their changes and hosts as text and as JSON."""
 
 from __future__ import annotations
 
-import gc
-import math
-import multiprocessing
-import os
-import signal
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -20,9 +13,18 @@ from interlock.analysis import comparison
 from interlock.analysis.changes import UNCHANGED, Change, Changes, ChangeTable, Side
 from interlock.analysis.cohorts import Extract, HostRow, HostTable, KindSummary, extract
 from interlock.analysis.statistics import Interval
-from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict
+from interlock.analysis.verdicts import DIFFERENT, Verdict
 from interlock.report.tables import Section, markdown_lines, ratio_text, rich_parts
 from interlock.results import store
+from interlock.results.json_documents import (
+    ChangedBenchmark,
+    ChangedRow,
+    ChangeVerdict,
+    Compared,
+    ComparedExperiment,
+    ComparedHosts,
+    Ends,
+)
 from interlock.untrusted import printable
 
 CHANGE = ("variant", "before", "after", "change", "verdict", "image")
@@ -165,75 +167,44 @@ def _host_cells(row: HostRow) -> tuple[str, ...]:
     return row.label, f"{ratio_text(row.over.ratio)} {row.over.words}", *ends, *map(str, counts)
 
 
-Data = dict[str, Any]
-
-
-def changes_data(found: Changes) -> Data:
-    """Return what changed as plain data: ratios of time per unit of work; an infinite end of an interval is null."""
+def as_json(found: Changes) -> str:
+    """Return what changed as JSON: ratios of time per unit of work; an infinite end of an interval is null."""
     cohort = found.before.extract.cohort
-    return {
-        "kind": cohort.kind._asdict(),
-        "baseline": cohort.baseline,
-        "profile": cohort.profile,
-        "before": _side_data(found.before),
-        "after": _side_data(found.after),
-        "baseline_image": found.baseline_image,
-        "left_out": list(found.left_out),
-        "tables": [
-            {
-                "workload": table.workload,
-                "benchmark": table.benchmark.name,
-                "rows": [_change_data(row) for row in table.rows],
-            }
-            for table in found.tables
-        ],
-    }
+    tables = [
+        ChangedBenchmark(workload=table.workload, benchmark=table.benchmark.name, rows=list(map(_row, table.rows)))
+        for table in found.tables
+    ]
+    return Compared(
+        kind=ComparedHosts(**cohort.kind._asdict()),
+        baseline=cohort.baseline,
+        profile=cohort.profile,
+        before=_side(found.before),
+        after=_side(found.after),
+        baseline_image=found.baseline_image,
+        left_out=list(found.left_out),
+        tables=tables,
+    ).model_dump_json(indent=1)
 
 
-def _side_data(side: Side) -> Data:
+def _side(side: Side) -> ComparedExperiment:
     one = side.extract
-    return {"name": one.name, "host": one.host, "started": one.started, "tool_version": one.tool_version}
+    return ComparedExperiment(name=one.name, host=one.host, started=one.started, tool_version=one.tool_version)
 
 
-def _change_data(row: Change) -> Data:
-    return {
-        "variant": row.label,
-        "before": _interval_data(row.before),
-        "after": _interval_data(row.after),
-        "change": _comparison_data(row.change),
-        "image": row.image,
-    }
+def _row(row: Change) -> ChangedRow:
+    change = row.change
+    verdict = ChangeVerdict(
+        **_ends(change.ratio), p=change.p, p_same=change.p_same, margin=change.margin, verdict=change.verdict
+    )
+    before, after = Ends(**_ends(row.before)), Ends(**_ends(row.after))
+    return ChangedRow(variant=row.label, before=before, after=after, change=verdict, image=row.image)
 
 
-def _comparison_data(one: Comparison) -> Data:
-    return {**_interval_data(one.ratio), "p": one.p, "p_same": one.p_same, "margin": one.margin, "verdict": one.verdict}
-
-
-def _interval_data(one: Interval) -> Data:
-    ends = {"ratio": one.estimate, "low": one.low, "high": one.high}
-    return {name: end if math.isfinite(end) else None for name, end in ends.items()}
-
-
-# Starting another process takes as long as reading this many experiments.
-MIN_PER_PROCESS = 16
+def _ends(one: Interval) -> dict[str, float]:
+    return {"ratio": one.estimate, "low": one.low, "high": one.high}
 
 
 def read_extract(folder: Path) -> Extract:
     """Return the extract of one experiment; its profiles are not read, because no comparison needs them."""
     described = store.read_experiment(folder)
     return extract(described, comparison.tables(described, store.read_cell_values(folder, described), {}))
-
-
-def read_extracts(folders: Sequence[Path]) -> list[Extract]:
-    """Return the extracts of all experiments, in their order; StoreError for the first that cannot be read."""
-    workers = min(os.cpu_count() or 1, len(folders) // MIN_PER_PROCESS)
-    if workers < 2:
-        return [read_extract(folder) for folder in folders]
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _prepare) as pool:
-        return list(pool.map(read_extract, folders, chunksize=4))
-
-
-def _prepare() -> None:
-    """Prepare a process: its parent handles signals, and what it reads has no cycles to collect."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.disable()

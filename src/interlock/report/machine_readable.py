@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from interlock.analysis.comparison import Row, Table
@@ -49,9 +48,8 @@ def _row(table: Table, row: Row) -> ReportedRow:
 
 
 def _decided(one: Comparison) -> DecidedRatio:
-    plain = {key: value if math.isfinite(value) else None for key, value in vars(one.ratio).items()}
     return DecidedRatio(
-        **plain,
+        **vars(one.ratio),
         p_adjusted=one.p,
         p_same=one.p_same,
         verdict=one.verdict,

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from interlock.analysis.claims import ClaimVerdict
-from interlock.catalog.claims import Bound
 from interlock.report.html import page
 from interlock.report.opening import GOES_ON, NOT_KNOWN, Opening
 from interlock.results.journal import KILLED
 from interlock.untrusted import CONTROL
-from tests.builders import make_cell, make_claim
+from tests.builders import make_cell
 from tests.picks import make_pick
 from tests.reports import CANNOT, FIVE, VARIANTS, example, reference
 
@@ -183,14 +182,6 @@ def test_claims_stand_under_their_verdict_with_what_was_published_what_agrees_an
         word in one for word, one in zip(("confirmed", "opposite", ClaimVerdict.NO_DATA), sections, strict=True)
     ] == [True] * 3
     assert "7.40, which allows 6.66 to 8.14" in sections[0]
-
-
-@pytest.mark.parametrize(
-    ("bound", "text"),
-    [(Bound.EXACT, "0.450 to 0.550"), (Bound.AT_MOST, "at most 0.550"), (Bound.AT_LEAST, "at least 0.450")],
-)
-def test_what_a_claim_allows_is_a_range_or_a_limit(bound: Bound, text: str) -> None:
-    assert page.allowed_text(make_claim(bound=bound)) == text
 
 
 def test_without_claims_profiles_and_warnings_their_sections_are_left_out() -> None:

@@ -44,7 +44,6 @@ class Criteria:
     max_rss_bytes: int | None = None
     min_python: tuple[int, ...] | None = None
     supported_until: str | None = None  # a year, month or day in ISO 8601
-    threads: int | None = None
     allowed: frozenset[SupportPhase] = frozenset()  # of those in NEED_LEAVE
     profile: str = "release"  # of the image to run
     baseline: str | None = None  # None: the experiment's own baseline

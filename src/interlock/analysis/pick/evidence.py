@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,8 +22,6 @@ from interlock.results.experiments import Built, CellResult, Experiment, State
 
 Workloads = Mapping[str, Workload]
 
-# Arguments of benchmarks that give the number of threads.
-THREAD_OPTIONS = ("--threads", "--readers", "--workers")
 # How many experiments an error names, the latest first.
 MAX_NAMED = 3
 # The benchmark of start-up time: `python -c pass`.
@@ -53,7 +50,6 @@ def choose_experiment(
     known = catalog.workloads
     sets = [known, *(one.experiment.workloads for one in recorded)]
     _check_names(sets, criteria.weights)
-    _check_threads(sets, criteria, known)
     if found := answering(recorded, criteria, catalog):
         return found[0]
     lacking = [f"{one.name} {missing_from(one.experiment, criteria, known)}" for one in recorded]
@@ -142,27 +138,6 @@ def _check_names(sets: Sequence[Workloads], weights: Sequence[WorkloadWeight]) -
             )
 
 
-def _check_threads(sets: Sequence[Workloads], criteria: Criteria, known: Workloads) -> None:
-    """Raise UsageError if no benchmark runs that many threads; benchmarks without a thread count are not affected."""
-    if criteria.threads is None:
-        return
-    counts = {
-        weight.name: {threads_of(one) for workloads in sets for one in weighted_benchmarks(workloads, known, weight)}
-        - {None}
-        for weight in criteria.weights
-    }
-    if not any(counts.values()):
-        found = f"no benchmark of {', '.join(counts)} has a number of threads"
-        raise UsageError(key="--threads", found=found, todo="Leave out --threads.")
-    for name, found_counts in counts.items():
-        if found_counts and criteria.threads not in found_counts:
-            raise UsageError(
-                key="--threads",
-                found=f"{name} is measured with {_counts_text(found_counts)} threads, not with {criteria.threads}",
-                todo=f"Choose {_counts_text(found_counts)}, or leave out --threads.",
-            )
-
-
 def missing_from(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
     """Return what the criteria need and the experiment does not have, as the end of a sentence; empty if it has all."""
     # Figures of standard builds serve for release builds too: the answer says so.
@@ -173,11 +148,7 @@ def missing_from(experiment: Experiment, criteria: Criteria, known: Workloads) -
     ]
     if missing:
         return f"did not measure {', '.join(missing)}"
-    return (
-        _missing_threads(experiment, criteria, known)
-        or _missing_cpus(experiment, criteria, known)
-        or _missing_baseline(experiment, criteria, known)
-    )
+    return _missing_cpus(experiment, criteria, known) or _missing_baseline(experiment, criteria, known)
 
 
 def _missing_cpus(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
@@ -185,19 +156,6 @@ def _missing_cpus(experiment: Experiment, criteria: Criteria, known: Workloads) 
         return "was measured on a machine with 1 CPU"
     missing = [one.name for one in criteria.weights if not _counting(experiment, criteria, known, one)]
     return f"did not measure {', '.join(missing)} on one CPU" if missing else ""
-
-
-def _missing_threads(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
-    """Return the first workload that was measured only with other numbers of threads."""
-    for weight in criteria.weights if criteria.threads is not None else ():
-        counts = {threads_of(one) for one in weighted_benchmarks(experiment.workloads, known, weight)}
-        if not counts & {None, criteria.threads}:
-            return f"measured {weight.name} with {_counts_text(counts)} threads only"
-    return ""
-
-
-def _counts_text(counts: set[int | None]) -> str:
-    return " or ".join(str(count) for count in sorted(count for count in counts if count is not None))
 
 
 def _missing_baseline(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
@@ -231,13 +189,9 @@ def shares_of(experiment: Experiment, criteria: Criteria, known: Workloads) -> d
 
 
 def _counting(experiment: Experiment, criteria: Criteria, known: Workloads, weight: WorkloadWeight) -> list[Benchmark]:
-    """Return the benchmarks that a weight counts with the wanted numbers of CPUs and of threads."""
-    found = [
-        one
-        for one in weighted_benchmarks(experiment.workloads, known, weight)
-        if criteria.threads is None or threads_of(one) in {None, criteria.threads}
-    ]
-    return found if weight.benchmark is not None else counted(found, criteria.cpus, criteria.threads)
+    """Return the benchmarks that a weight counts with the wanted number of CPUs."""
+    weighted = weighted_benchmarks(experiment.workloads, known, weight)
+    return weighted if weight.benchmark is not None else counted(weighted, criteria.cpus)
 
 
 def weighted_benchmarks(workloads: Workloads, known: Workloads, weight: WorkloadWeight) -> list[Benchmark]:
@@ -259,14 +213,6 @@ def _as_today(benchmark: Benchmark, workload: Workload | None) -> Benchmark:
         next((one for one in workload.benchmarks if one.name == benchmark.name), benchmark) if workload else benchmark
     )
     return benchmark.model_copy(update={"counts_for": today.counts_for, "scaling": today.scaling})
-
-
-def threads_of(benchmark: Benchmark) -> int | None:
-    """Return the number of threads in a benchmark's arguments; None without one."""
-    for option, value in zip(benchmark.arguments, benchmark.arguments[1:], strict=False):
-        if option in THREAD_OPTIONS and re.fullmatch("[0-9]{1,9}", value):
-            return int(value)
-    return None
 
 
 def uncounted(experiment: Experiment, criteria: Criteria, known: Workloads) -> list[str]:

@@ -18,12 +18,11 @@ from typing import Any
 import jinja2
 import vl_convert
 
-from interlock.analysis.claims import ClaimVerdict, Finding, allowed_range, figure_text
+from interlock.analysis.claims import ClaimVerdict, Finding, allowed_text, figure_text
 from interlock.analysis.comparison import Table, summaries
 from interlock.analysis.not_measured import every_reason
 from interlock.analysis.pick.sentences import as_measured, best_text, costs_text, cpus_text, percent, throughput_text
 from interlock.analysis.scaling import curve_groups
-from interlock.catalog.claims import Bound, Claim
 from interlock.catalog.project import cache_folder
 from interlock.report import experiment as report
 from interlock.report.html import charts
@@ -261,16 +260,6 @@ def machine(experiment: Experiment) -> list[tuple[str, str]]:
 def _by_verdict(findings: Sequence[Finding]) -> dict[ClaimVerdict, list[Finding]]:
     grouped = {verdict: [one for one in findings if one.verdict is verdict] for verdict in ClaimVerdict}
     return {verdict: found for verdict, found in grouped.items() if found}
-
-
-def allowed_text(claim: Claim) -> str:
-    """Return what agrees with a claim: a figure, a range, or a bound."""
-    low, high = (figure_text(end) for end in allowed_range(claim))
-    if claim.bound is Bound.AT_MOST:
-        return f"at most {high}"
-    if claim.bound is Bound.AT_LEAST:
-        return f"at least {low}"
-    return low if low == high else f"{low} to {high}"
 
 
 def all_charts(tables: Sequence[Table], frames: Mapping[str, Frame]) -> list[Chart]:
