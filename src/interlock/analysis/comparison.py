@@ -19,7 +19,6 @@ from interlock.results.experiments import (
     Built,
     CellResult,
     Experiment,
-    Facts,
     Outcome,
     Profiles,
     State,
@@ -85,7 +84,7 @@ class Row:
     figures: tuple[float, ...] = ()  # of each block, in their order
     details: tuple[DetailFigure | None, ...] = ()  # in the order of the benchmark's own
     share: Interval | None = None  # throughput divided by the best limit's
-    built_otherwise: str = ""  # how its interpreter was built and how the baseline's, if not the same
+    built_otherwise: str = ""  # what optimised its interpreter and what the baseline's, if not the same
 
 
 @dataclass(frozen=True)
@@ -261,9 +260,7 @@ def _row(recorded: _ExperimentData, cell: CellResult, asked: Benchmark, compared
     profile = recorded.profiles.get((cell.label, cell.workload), {}).get(benchmark)
     figures = recorded.figures.get(key)
     control = control_of(cell.label, experiment.controls)
-    otherwise = (
-        built_otherwise(experiment.facts, experiment.images, cell.label, experiment.settings.baseline) if mine else ""
-    )
+    otherwise = built_otherwise(experiment.images, cell.label, experiment.settings.baseline) if mine else ""
     return Row(
         label=cell.label,
         outcome=cell.benchmarks.get(benchmark, cell.outcome),
@@ -295,28 +292,17 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
     return (*notes, *cell.notes)
 
 
-def built_otherwise(facts: Mapping[str, Facts], images: Sequence[Built], label: str, other: str) -> str:
-    """Return how two interpreters were built, as '-O2 + PGO + LTO beside -O3', if they differ; empty if not.
+def built_otherwise(images: Iterable[Built], label: str, other: str) -> str:
+    """Return what optimised two interpreters, as 'PGO and LTO beside neither', if it differs; empty if not.
 
-    What is not known of one of them counts as the same.
+    What is not known of one of them counts as the same. The -O option does not count: some variants are there to show
+    what it is worth.
     """
-    mine, theirs = (_build_of(facts, images, one) for one in (label, other))
-    same = all(None in pair or pair[0] == pair[1] for pair in zip(mine, theirs, strict=True))
-    return "" if same else f"{_build_text(*mine)} instead of {_build_text(*theirs)}"
-
-
-def _build_of(
-    known: Mapping[str, Facts], images: Sequence[Built], label: str
-) -> tuple[str | None, tuple[str, ...] | None]:
-    """Return the -O option and what optimised besides; None where it is not known."""
-    facts = known.get(label) or known.get(split_label(label)[0])
-    level = facts.optimisation if facts and facts.optimisation != "unknown" else None
-    image = next((one for one in images if one.variant == split_label(label)[0]), None)
-    return level, None if image is None or image.optimisations is None else tuple(image.optimisations)
-
-
-def _build_text(level: str | None, besides: tuple[str, ...] | None) -> str:
-    return " + ".join([level or "-O unknown", *(besides or ())])
+    known = {image.variant: image.optimisations for image in images}
+    mine, theirs = (known.get(split_label(one)[0]) for one in (label, other))
+    if mine is None or theirs is None or mine == theirs:
+        return ""
+    return " beside ".join(" and ".join(optimisations) or "neither PGO nor LTO" for optimisations in (mine, theirs))
 
 
 def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:

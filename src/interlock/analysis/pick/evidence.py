@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from interlock.analysis.comparison import BenchmarkKey, counted
+from interlock.analysis.comparison import BenchmarkKey, built_otherwise, counted
 from interlock.analysis.pick.criteria import EXCLUDED_PHASES, Criteria, WorkloadWeight, parse_weights
 from interlock.analysis.pick.figures import NO_ROWS, RecordedLevels, contending_labels
 from interlock.catalog.project import Catalog
@@ -337,13 +337,15 @@ class Evidence:
     def built_otherwise(self, label: str) -> str:
         """Return what optimised a label's interpreter and what the baseline's, if not the same; empty if alike.
 
-        The -O option does not count: some variants are there to show what it is worth.
+        Where the record does not know, the project does.
         """
-        variants = self.variant(label), self.variant(self.baseline)
-        mine, theirs = (one.optimisations(self.profile) if one else None for one in variants)
-        if mine is None or theirs is None or mine == theirs:
-            return ""
-        return " beside ".join(" and ".join(one) or "neither PGO nor LTO" for one in (mine, theirs))
+        return built_otherwise(map(self._with_optimisations, self.images.values()), label, self.baseline)
+
+    def _with_optimisations(self, image: Built) -> Built:
+        variant = self.variant(image.variant)
+        if image.optimisations is not None or variant is None:
+            return image
+        return image.model_copy(update={"optimisations": variant.optimisations(self.profile)})
 
     def gil(self, label: str) -> Gil | None:
         """Return the GIL state that the variant or mode declares."""
