@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -76,9 +76,20 @@ def ratio_from(log: float, error: float, freedom: float, rounds: int) -> Ratio:
     """Return the ratio with its t interval and p from its logarithm; an infinite error leaves the interval open."""
     if not (math.isfinite(error) and freedom > 0):
         return Ratio(math.exp(log), 0.0, math.inf, 1.0, rounds, math.inf, 0.0)
-    reach = error * quantile(freedom, (1 + CONFIDENCE) / 2)
     p = 2 * probability_below(freedom, -abs(log) / error)
-    return Ratio(math.exp(log), _exp(log - reach), _exp(log + reach), min(1.0, p), rounds, error, freedom)
+    low, high = _ends(log, error, freedom, CONFIDENCE)
+    return Ratio(math.exp(log), low, high, min(1.0, p), rounds, error, freedom)
+
+
+def at_level(ratio: Ratio, confidence: float) -> Ratio:
+    """Return a ratio whose error is known with its interval of another confidence."""
+    low, high = _ends(ratio.log, ratio.error, ratio.freedom, confidence)
+    return replace(ratio, low=low, high=high)
+
+
+def _ends(log: float, error: float, freedom: float, confidence: float) -> tuple[float, float]:
+    reach = error * quantile(freedom, (1 + confidence) / 2)
+    return _exp(log - reach), _exp(log + reach)
 
 
 def _exp(log: float) -> float:

@@ -50,8 +50,8 @@ class Comparison:
     """The ratio of a variant to another one in one benchmark, and what decides whether it is a difference.
 
     `p` is that of equals and `p_same` that of a difference of the margin or more, both adjusted for the looks that were
-    taken, `p` also for the family. `more_rounds` is about how many would decide, None if it is decided or if nothing
-    can be said.
+    taken, `p` also for the family; the interval of what is undecided is as wide as that makes it. `more_rounds` is
+    about how many would decide, None if it is decided or if nothing can be said.
     """
 
     other: str
@@ -127,21 +127,33 @@ def compare_instructions(mine: Instructions, theirs: Instructions) -> tuple[floa
     return ratio, Amount.MORE if ratio > 1 else Amount.FEWER
 
 
-def verdict_of(ratio: Ratio, number: int = 1) -> Verdict:
-    """Return the verdict on one of a number of ratios, with p multiplied by that number (Bonferroni).
+def judged(other: str, ratio: Ratio, number: int = 1) -> Comparison:
+    """Return the comparison by one of a number of ratios, with p multiplied by that number (Bonferroni).
 
-    Unlike a family's it does not depend on the other p-values.
+    Unlike a family's its verdict does not depend on the other p-values.
     """
-    return Comparison("", ratio, min(1.0, ratio.p * number), p_of_difference(ratio, MARGIN)).verdict
+    return _with_deciding_interval(Comparison(other, ratio, min(1.0, ratio.p * number), p_of_difference(ratio, MARGIN)))
 
 
 def compared(other: str, ratios: Mapping[Key, Ratio], margin: float = MARGIN) -> dict[Key, Comparison]:
     """Return the comparison of each ratio of one family, looked at once."""
     adjusted = benjamini_hochberg({key: ratio.p for key, ratio in ratios.items()})
-    return {
+    comparisons = {
         key: Comparison(other, ratio, adjusted[key], p_of_difference(ratio, margin), margin)
         for key, ratio in ratios.items()
     }
+    return {key: _with_deciding_interval(comparison) for key, comparison in comparisons.items()}
+
+
+def _with_deciding_interval(comparison: Comparison) -> Comparison:
+    """Return a comparison with the interval that decides: what looks and family leave undecided does not leave 1 out.
+
+    Its level is that at which p, adjusted as it was, would just show a difference.
+    """
+    ratio = comparison.ratio
+    if comparison.verdict is not Verdict.UNDECIDED or ratio.low <= 1 <= ratio.high:
+        return comparison
+    return replace(comparison, ratio=statistics.at_level(ratio, 1 - DIFFERENT * ratio.p / comparison.p))
 
 
 def last_look(
@@ -273,10 +285,12 @@ def _with_least_p(before: Comparison | None, now: Comparison) -> Comparison:
     return replace(now, p=min(before.p, now.p), p_same=min(before.p_same, now.p_same)) if before else now
 
 
-def _adjusted(found: Mapping[Pair, Comparison], baseline: str) -> dict[Pair, Comparison]:
-    """Return the comparisons with p adjusted within each family."""
+def _adjusted(comparisons: Mapping[Pair, Comparison], baseline: str) -> dict[Pair, Comparison]:
+    """Return the comparisons with p adjusted within each family, and the interval that it decides by."""
     families: dict[Hashable, dict[Pair, float]] = {}
-    for pair, one in found.items():
-        families.setdefault(pair[1] == baseline, {})[pair] = one.p
+    for pair, comparison in comparisons.items():
+        families.setdefault(pair[1] == baseline, {})[pair] = comparison.p
     adjusted = {pair: p for family in families.values() for pair, p in benjamini_hochberg(family).items()}
-    return {pair: replace(one, p=adjusted[pair]) for pair, one in found.items()}
+    return {
+        pair: _with_deciding_interval(replace(comparison, p=adjusted[pair])) for pair, comparison in comparisons.items()
+    }

@@ -50,7 +50,8 @@ MOST_CALLS = 4
 LEGEND = (
     "value: median of the blocks' figures, with its standard error. ratio: time per unit of work divided by the "
     "baseline's (or the control's), above 1 is slower. All rows of a table are fitted together, round by round, so "
-    "that processes far off move little [95 % t interval; each row's variance is moderated by the others']. 'slower' "
+    "that processes far off move little [95 % t interval; each row's variance is moderated by the others'; what the "
+    "adjustments leave undecided has the interval that they make]. 'slower' "
     f"and 'faster': p of equals is below {DIFFERENT:g}, adjusted for the looks taken and for the ratios of the table "
     "(Benjamini and Hochberg). 'same within 5 %': a difference of that size is ruled out (two one-sided tests). "
     "'undecided': neither is shown, with about how many more rounds would show one. lock cost: futex, sched_yield "

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from interlock.analysis.comparison import Row, Table
 from interlock.analysis.pick.figures import RecordedLevels
 from interlock.analysis.statistics import Interval
-from interlock.analysis.verdicts import verdict_of
+from interlock.analysis.verdicts import judged
 from interlock.report import experiment as report
 from interlock.results.answers import RecordedFigures
 from interlock.results.experiments import Experiment
@@ -71,7 +71,7 @@ def _known(figures: RecordedFigures, label: str, asked: Sequence[Question]) -> l
         table = figures.tables.get(one.workload, {}).get(one.benchmark)
         ratio = RecordedLevels(table).ratio(label, BASELINE) if table else None
         if ratio is not None:
-            verdict = verdict_of(ratio)
+            verdict = judged(BASELINE, ratio).verdict
             text = f"{ratio.estimate:.3g}x" if verdict.differs else verdict.value
             found.setdefault(one.workload, []).append(f"{one.benchmark} {text}")
     return [f"{workload} {', '.join(texts)}" for workload, texts in found.items()]

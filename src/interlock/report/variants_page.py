@@ -1,13 +1,11 @@
-"""docs/variants.md: what each variant is, how its image differs from python:X-slim, and what is fetched. Pure."""
+"""docs/variants.md: what each variant is, and how its image differs from python:X-slim. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from urllib.parse import urlsplit
 
 from interlock.catalog.project import Catalog
-from interlock.catalog.sources import Download
 from interlock.catalog.types import label_of
 from interlock.catalog.variants import Family, Mode, SourceKind, SupportPhase, Variant
 from interlock.report.tables import markdown_table
@@ -44,13 +42,6 @@ FIGURES = (
     "Where there are none, the record says why. A variant that has changed since then keeps its figures until it is "
     "recorded again."
 )
-ABOUT_SUMS = (
-    "A download with another SHA-256 is refused. **from** lists locations in the order in which they are tried, after "
-    "`INTERLOCK_SOURCE_MIRROR`. Each build checks the signature by a key, `interlock update` that of sigstore; "
-    "variants/sources.toml says why there is neither. Images from other projects "
-    "are pinned by digest. Debian's packages are checked by apt, and an interpreter of this machine is not checked: "
-    "for both, the version is pinned, and an image with another version gets no tag."
-)
 
 
 def page(catalog: Catalog, builds: BuildRecord | None, measured: Collection[str]) -> str:
@@ -64,7 +55,6 @@ def page(catalog: Catalog, builds: BuildRecord | None, measured: Collection[str]
         *(_family(family, variants, builds, measured) for family, variants in _grouped(catalog)),
         _modes(catalog),
         _differences(catalog),
-        _sums(catalog),
     ]
     return "\n\n".join("\n\n".join(part) for part in parts) + "\n"
 
@@ -157,15 +147,6 @@ def _megabytes(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:.0f}"
 
 
-def _hosts_of(download: Download) -> str:
-    return ", ".join(dict.fromkeys(map(_host_of, download.places)))
-
-
-def _host_of(place: str) -> str:
-    """Return the host of a location, or the name of its archive."""
-    return {"pool": "Debian pool", "pip": "pip's index"}.get(place.split("/", 1)[0]) or urlsplit(place).netloc
-
-
 def _modes(catalog: Catalog) -> list[str]:
     rows = [_mode(variant, mode) for variant in _sorted(catalog.variants.values()) for mode in variant.modes]
     return [
@@ -217,20 +198,6 @@ def _owners(owners: list[Variant], catalog: Catalog) -> str:
         else:
             words += [variant.name for variant in among]
     return ", ".join(words)
-
-
-def _sums(catalog: Catalog) -> list[str]:
-    used: dict[tuple[str, ...], list[Variant]] = {}
-    signed = {one.sha256: one.sigstore for one in catalog.sources.sources.values()}
-    signers = {sha256: f"{one.identity} (sigstore)" for sha256, one in signed.items() if one}
-    for variant in _sorted(catalog.variants.values()):
-        for part in variant.fetched:
-            key = f"`{part.signature.key}`" if part.signature else signers.get(part.sha256, "not checked")
-            row = (part.file, f"`{part.sha256}`", _hosts_of(part), part.sum_from or "unknown", key)
-            used.setdefault(row, []).append(variant)
-    rows = [(*row, _names(variants)) for row, variants in used.items()]
-    columns = ("file", "SHA-256", "from", "sum published in", "signed by", "variants")
-    return ["## Sums", ABOUT_SUMS, _table(columns, rows)]
 
 
 def _sorted(variants: Iterable[Variant]) -> list[Variant]:

@@ -10,7 +10,7 @@ from statistics import fmean, variance
 from interlock.analysis.pick.evidence import Evidence
 from interlock.analysis.pick.figures import RecordedLevels
 from interlock.analysis.statistics import Ratio, mean_ratio, ratio_from
-from interlock.analysis.verdicts import SIGNIFICANT, verdict_of
+from interlock.analysis.verdicts import SIGNIFICANT, Comparison, judged
 from interlock.results.answers import Rank, Standing
 
 # The fit of each weighted benchmark, with its share.
@@ -33,9 +33,8 @@ def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
     to_baseline = ratios(fits, labels, baseline)
     number = max(1, len(labels) - (baseline in labels))
     order = sorted(labels, key=lambda label: to_baseline[label].estimate)
-    standings = {
-        label: Standing.BASELINE if label == baseline else standing_of(to_baseline[label], number) for label in order
-    }
+    judgements = {label: judged(baseline, to_baseline[label], number) for label in order}
+    standings = {label: Standing.BASELINE if label == baseline else standing_of(judgements[label]) for label in order}
 
     def compared(mine: str, theirs: str) -> Ratio:
         """Return a ratio for the ranks; beside the baseline the standing decides, so that the two never differ."""
@@ -45,16 +44,13 @@ def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
             return replace(ratio, p=1.0)
         return ratio
 
-    found = ranks(order, compared)
-    return [RankedVariant(label, to_baseline[label], standings[label], found[label]) for label in order]
+    places = ranks(order, compared)
+    return [RankedVariant(label, judgements[label].ratio, standings[label], places[label]) for label in order]
 
 
-def standing_of(ratio: Ratio, number: int) -> Standing:
-    """Return the verdict on one of a number of contenders.
-
-    It does not depend on the other p-values, so it stays whatever the others are.
-    """
-    return Standing(verdict_of(ratio, number).value)
+def standing_of(judgement: Comparison) -> Standing:
+    """Return how a contender stands to the baseline."""
+    return Standing(judgement.verdict.value)
 
 
 def fits_of(evidence: Evidence) -> Fits:
@@ -130,5 +126,5 @@ def switch_elsewhere(evidence: Evidence, label: str) -> tuple[Ratio, str] | None
     """Return the ratio of a label to the baseline in another experiment and its standing; None if it has no figures."""
     if not _is_measured(evidence, label):
         return None
-    ratio = ratios(fits_of(evidence), [label], evidence.baseline)[label]
-    return ratio, standing_of(ratio, 1)
+    judgement = judged(evidence.baseline, ratios(fits_of(evidence), [label], evidence.baseline)[label])
+    return judgement.ratio, standing_of(judgement)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from interlock.analysis.verdicts import MARGIN
 from interlock.results.answers import Contender, Costs, Decision, Estimate, Pick, Recommendation, Standing
 
 # Costs within this are the same: memory in MB, a start's time as a ratio.
 SAME_MB = 0.5
 SAME_START = 0.05
+SAME_WITHIN = f"the same within {100 * MARGIN:g} %"
 WITHOUT_CONTAINERS = "this machine, without containers"
 
 
@@ -56,12 +58,12 @@ def _nothing_faster(pick: Pick) -> str:
 
 
 def best_text(pick: Pick) -> str:
-    """Return what the best of the others had, and whether that may be chance; empty without any."""
+    """Return what the best of the others had; empty without any."""
     others = [one for one in pick.contenders if one.standing is not Standing.BASELINE]
     if not others:
         return ""
     best: Contender = others[0]
-    why = f", which the best of {len(others)} may have by chance" if best.speed.low > 1 else ""
+    why = f", {SAME_WITHIN}" if best.standing is Standing.SAME else ""
     if best.built_otherwise:
         why = f", built otherwise: {best.built_otherwise}"
     return f"The best, {best.label}, had {throughput_text(best.speed)}{why}"
