@@ -17,7 +17,7 @@ from interlock.analysis.comparison import Table
 from interlock.analysis.not_measured import by_reason, in_one_line
 from interlock.analysis.pick.advice import in_containers
 from interlock.analysis.pick.own import is_aside, own_pick
-from interlock.analysis.pick.sentences import WITHOUT_CONTAINERS, provenance
+from interlock.analysis.pick.sentences import WITHOUT_CONTAINERS, as_measured, provenance
 from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
@@ -25,7 +25,7 @@ from interlock.report.pick import first_step
 from interlock.report.tables import Section, markdown_lines, markdown_table, ratio_text, rich_parts
 from interlock.report.trials import answer
 from interlock.report.trials import sections as trial_sections
-from interlock.results.answers import Decision, Pick
+from interlock.results.answers import Decision, Pick, Rank
 from interlock.results.commands import runnable
 from interlock.results.experiments import Experiment, State, Times, Values
 
@@ -66,6 +66,19 @@ class Opening:
     @property
     def source(self) -> str:
         return provenance(self.pick, compared=False) if self.pick else self.place
+
+    @property
+    def caveats(self) -> list[str]:
+        """Return what else to know of an interpreter to switch to: a larger figure, and which others may be as good."""
+        chosen = self.pick.recommended if self.pick else None
+        if self.pick is None or chosen is None:
+            return []
+        rivals = [one.label for one in self.pick.contenders if one.rank is Rank.OPEN and one.label != chosen.label]
+        measured = as_measured(chosen)
+        return [
+            *([f"{measured}."] if measured else []),
+            *([f"Not shown to differ from it: {', '.join(rivals)}."] if rivals else []),
+        ]
 
     def differences(self, tables: Iterable[Table], *, aside: bool = False) -> list[ComparedRow]:
         """Return the rows that are faster or slower, the largest change first."""
@@ -166,7 +179,7 @@ def _verdict_text(one: ComparedRow) -> str:
 def markdown_opening(opening: Opening, tables: Sequence[Table], baseline: str) -> list[str]:
     """Return the lines that a report begins with, under its title."""
     lines = [f"**{opening.sentence}**", ""]
-    lines += [opening.source, ""] if opening.source else []
+    lines += [line for said in (opening.source, *opening.caveats) if said for line in (said, "")]
     lines += [line for section in opening.sections for line in markdown_lines(section, section.title.capitalize())]
     for title, found in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
         rows, others = found(tables), found(tables, aside=True)

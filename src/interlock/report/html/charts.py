@@ -1,4 +1,4 @@
-"""Charts of the page: ratios, claims, system calls, throughput by workers. Pure."""
+"""Charts of the page: ratios, system calls, throughput by workers. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import altair as alt
 
-from interlock.analysis.claims import ClaimVerdict
 from interlock.analysis.comparison import Table
 from interlock.analysis.verdicts import Verdict
 from interlock.catalog.types import slug
@@ -189,16 +188,6 @@ VERDICT_COLOURS = {
     Verdict.UNDECIDED: drawing.SAME,
     BASELINE: drawing.BASELINE,
 }
-CLAIM_COLOURS = {
-    ClaimVerdict.CONFIRMED: drawing.GOOD,
-    ClaimVerdict.STRONGER: drawing.GOOD,
-    ClaimVerdict.WEAKER: drawing.BASELINE,
-    ClaimVerdict.NO_EFFECT: drawing.BAD,
-    ClaimVerdict.OPPOSITE: drawing.BAD,
-    ClaimVerdict.UNDECIDED: drawing.SAME,
-    ClaimVerdict.NOT_TESTABLE: drawing.SAME,
-    ClaimVerdict.NO_DATA: drawing.SAME,
-}
 
 
 def benchmark_chart(table: Table, frame: Sequence[Record]) -> Chart | None:
@@ -242,39 +231,3 @@ def _ratios(layout: Layout, *, table: Table, scale: alt.Scale) -> Drawing:
         *names(layout),
     ]
     return layered(layout, 60, parts)
-
-
-def claims_chart(frame: Sequence[Record]) -> Chart | None:
-    """Return the chart of published ratios and ours; None if no claim is of a ratio."""
-    if not frame:
-        return None
-    says = (
-        "Published ratios and ours (x, logarithmic): the bar is what a claim allows, the tick what was published, the "
-        "dot our ratio with its 95 % interval."
-    )
-    return Chart("claims", "Published and measured", says, "claims", partial(_claims, frame=frame), row="claim")
-
-
-def _claims(layout: Layout, *, frame: Sequence[Record]) -> Drawing:
-    scale = log_scale([one[key] for one in frame for key in ("ratio", "low", "high", "published", "from", "to")])
-    low, high = scale.domain
-    x, y = partial(alt.X, scale=scale), y_of(layout, "claim")
-    found = {one["verdict"] for one in frame}
-    colours = {verdict.value: colour for verdict, colour in CLAIM_COLOURS.items() if verdict in found}
-    colour = alt.Color("verdict:N", scale=scaled(colours), legend=alt.Legend(columns=2 if layout.narrow else 0))
-    said = tips({"claim": "claim", "published": "published", "text": "ours", "verdict": "verdict"})
-    mine: dict[str, Any] = {"y": y, "color": colour, "tooltip": said}
-    drop: dict[str, Any] = {"yOffset": layout.mark_dy}
-    # A claim with one bound ends where the axis does.
-    allowed = rows().transform_calculate(start=f"datum.from || {low}", end=f"datum.to || {high}")
-    bar = allowed.mark_bar(height=12, color=token("band"), stroke=token("band-edge"), strokeWidth=0.5, **drop)
-    tick = rows().mark_tick(color=token(INK), thickness=2, size=14, orient="vertical", **drop)
-    axis = ratio_axis(layout, scale, "ratio, as the claim puts it")
-    parts = [
-        bar.encode(x=x("start:Q"), x2=alt.X2("end:Q"), y=y, tooltip=said),
-        tick.encode(x=x("published:Q"), y=y, tooltip=said),
-        rows().mark_rule(strokeWidth=2, **drop).encode(x=x("low:Q"), x2=alt.X2("high:Q"), **mine),
-        rows().mark_circle(size=75, opacity=1, **drop).encode(x=x("ratio:Q", axis=axis), **mine),
-        *names(layout, "claim"),
-    ]
-    return layered(layout, 8, parts)

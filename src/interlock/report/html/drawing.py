@@ -135,7 +135,6 @@ class Chart:
     draw: Callable[[Layout], Drawing]
     where: Mapping[str, str] = field(default_factory=dict)
     needs: str | None = None  # a record without this figure is not drawn
-    row: str = "variant"  # the field that names a row
     tall: bool = False  # whether each row is a small chart
 
     def place(self, layout: Layout) -> Layout:
@@ -182,20 +181,20 @@ def rows() -> alt.Chart:
     return alt.Chart(alt.NamedData("rows"))
 
 
-def y_of(layout: Layout, name: str = "variant", *, lines: bool = True) -> alt.Y:
-    """Return an axis with a row for each name; with `lines` a faint line leads from the name to its figure."""
+def y_of(layout: Layout, *, lines: bool = True) -> alt.Y:
+    """Return an axis with a row for each variant; with `lines` a faint line leads from the name to its figure."""
     below = alt.Axis(labelLimit=0, labelPadding=6, domain=False, ticks=False, grid=lines, zindex=0)
     axis = None if layout.narrow else below
-    return alt.Y(f"{name}:N", title=None, axis=axis, sort=alt.EncodingSortField("order", op="min"))
+    return alt.Y("variant:N", title=None, axis=axis, sort=alt.EncodingSortField("order", op="min"))
 
 
-def names(layout: Layout, name: str = "variant") -> list[alt.Chart]:
+def names(layout: Layout) -> list[alt.Chart]:
     """Return the names above their rows in a narrow layout; a name that reaches its row's figure is cut."""
     if not layout.narrow:
         return []
-    first = rows().transform_aggregate(order="min(order)", groupby=[name])
+    first = rows().transform_aggregate(order="min(order)", groupby=["variant"])
     text = first.mark_text(align="left", dy=layout.text_dy, limit=alt.ExprRef("width - 48"))
-    return [text.encode(y=y_of(layout, name), x=AT_LEFT, text=alt.Text(f"{name}:N"))]
+    return [text.encode(y=y_of(layout), x=AT_LEFT, text=alt.Text("variant:N"))]
 
 
 def figures(layout: Layout, chart: alt.Chart, *, lines: bool = True) -> alt.Chart:

@@ -1,4 +1,4 @@
-"""An experiment's tables and findings as frames: flat records that the page's charts read. Pure."""
+"""An experiment's tables as frames: flat records that the page's charts read. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from interlock.analysis.claims import Finding, allowed_range
 from interlock.analysis.comparison import Row, Table
 from interlock.analysis.scaling import Curve, CurveGroup, ThroughputPoint, curve_groups
 from interlock.analysis.statistics import Interval
@@ -24,12 +23,11 @@ OTHER = "other calls"
 NAMED_CALLS = 9  # each has a colour of its own; all other calls share one
 
 
-def frames(experiment: Experiment, tables: Sequence[Table], findings: Sequence[Finding]) -> dict[str, Frame]:
+def frames(experiment: Experiment, tables: Sequence[Table]) -> dict[str, Frame]:
     """Return all records by frame; times are in the unit of their benchmark's metric, memory in 10^6 bytes."""
     return {
         "ratios": [_ratio(table, row) for table in tables for row in table.rows],
         "calls": _calls(tables),
-        "claims": [_claim(finding) for finding in findings if finding.ratio],
         **curve_frames(curve_groups(experiment, tables)),
     }
 
@@ -114,19 +112,6 @@ def top_calls(records: Sequence[Record]) -> list[str]:
         of_benchmark[benchmark] = max(of_benchmark.get(benchmark, 0.0), record["calls"] / most[benchmark])
     weight = {call: sum(shares.values()) for call, shares in weights.items()}
     return sorted(weight, key=lambda call: (call != "futex", -weight[call], call))[:NAMED_CALLS]
-
-
-def _claim(finding: Finding) -> Record:
-    low, high = allowed_range(finding.claim)
-    return {
-        "claim": finding.claim.name,
-        "published": finding.claim.published,
-        "from": low or None,
-        "to": high if math.isfinite(high) else None,
-        **_ends(finding.ratio),
-        "text": ratio_text(finding.ratio),
-        "verdict": finding.verdict.value,
-    }
 
 
 MEASURED, LIMITED = "measured", "limit"

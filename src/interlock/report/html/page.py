@@ -21,7 +21,6 @@ import vl_convert
 from interlock.analysis.claims import ClaimVerdict, Finding, allowed_text, figure_text
 from interlock.analysis.comparison import Table, summaries
 from interlock.analysis.not_measured import every_reason
-from interlock.analysis.pick.sentences import as_measured, best_text, costs_text, cpus_text, percent, throughput_text
 from interlock.analysis.scaling import curve_groups
 from interlock.catalog.project import cache_folder
 from interlock.report import experiment as report
@@ -42,7 +41,6 @@ from interlock.report.opening import (
     time_section,
 )
 from interlock.report.tables import Section, is_of_numbers, one_line
-from interlock.results.answers import Decision, Estimate, Rank
 from interlock.results.experiments import Experiment
 from interlock.results.files import write_atomically
 from interlock.untrusted import printable
@@ -62,7 +60,7 @@ def page(
     goes_on: bool = False,
 ) -> str:
     """Return the whole report of an experiment as one HTML file, which loads itself again if the experiment goes on."""
-    frames = figures.frames(experiment, tables, findings)
+    frames = figures.frames(experiment, tables)
     drawn = all_charts(tables, frames)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("interlock.report.html"),
@@ -85,7 +83,6 @@ def page(
         heat=heat_map(tables),
         shades=list(SHADES),
         opening=opening,
-        facts=facts(opening),
         differences=[
             _folded(title, found, tables, experiment.settings.baseline)
             for title, found in ((CHANGED, opening.differences), (OPEN, opening.undecided))
@@ -179,7 +176,6 @@ def _chart(chart: Chart) -> dict[str, Any]:
     return {
         "frame": chart.frame,
         "where": chart.where,
-        "row": chart.row,
         "needs": chart.needs,
         "stepPx": {"wide": chart.place(WIDE).step_px, "narrow": chart.place(NARROW).step_px},
         "wide": chart.specification(WIDE),
@@ -219,38 +215,6 @@ def sections_behind(experiment: Experiment, tables: Sequence[Table]) -> dict[tup
     return behind
 
 
-def facts(opening: Opening) -> list[tuple[str, str]]:
-    """Return what the recommendation answers: which interpreter, why, how sure, at what cost; none without a pick."""
-    pick = opening.pick
-    if pick is None or pick.decision not in {Decision.SWITCH, Decision.STAY}:
-        return []
-    chosen, cpus = pick.recommended, cpus_text(pick.measured_cpus)
-    by = ", ".join(f"{one.workload} {one.benchmark}" for one in pick.shares)
-    if chosen is None:
-        return [
-            ("Which interpreter", f"{pick.baseline}, as it is"),
-            ("Why", f"No other one is shown to be faster on {cpus}, by {by}."),
-            ("How sure", f"{best_text(pick) or 'No other one was compared'}."),
-            ("At what cost", "None: nothing changes."),
-        ]
-    others = [one.label for one in pick.contenders if one.rank is Rank.OPEN and one.label != chosen.label]
-    as_good = f" Not shown to differ from it: {', '.join(others)}." if others else ""
-    measured = f" {said}." if (said := as_measured(chosen)) else ""
-    return [
-        ("Which interpreter", chosen.label),
-        ("Why", f"{throughput_text(chosen.gain, cpus)}, by {by}."),
-        ("How sure", f"With 95 % confidence the gain is {gain_interval(chosen.gain)}.{measured}{as_good}"),
-        ("At what cost", f"{costs_text(chosen.costs)}."),
-    ]
-
-
-def gain_interval(speed: Estimate) -> str:
-    """Return the interval of a relative throughput in per cent."""
-    if speed.high is None:
-        return "not known, of one round"
-    return f"{percent(speed.low):+d} to {percent(speed.high):+d} %"
-
-
 def machine(experiment: Experiment) -> list[tuple[str, str]]:
     """Return the lines of the report's head by their first word, without warnings and the command."""
     lines = (line.split(maxsplit=1) for line in report.headline(experiment))
@@ -269,6 +233,5 @@ def all_charts(tables: Sequence[Table], frames: Mapping[str, Frame]) -> list[Cha
         *(charts.benchmark_chart(table, frames["ratios"]) for table in tables),
         *(charts.scaling_chart(one, frames["points"]) for one in frames["curves"]),
         *(charts.calls_chart(table, frames["calls"], named) for table in tables),
-        charts.claims_chart(frames["claims"]),
     ]
     return [chart for chart in found if chart]

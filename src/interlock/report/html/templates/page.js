@@ -8,8 +8,8 @@ const asides = new Set(report.asides);
 
 /** Words name what they name; without any, rows that are not about what to run are shown only if they are asked for. */
 const isShown = (name) => (wanted.words.length === 0 ? wanted.all || !asides.has(name) : wanted.words.some((word) => name.includes(word)));
-const recordsOf = ({ frame, where, row }) =>
-  frames[frame].filter((record) => Object.entries(where).every(([key, value]) => record[key] === value) && (row !== "variant" || isShown(record.variant)));
+const recordsOf = ({ frame, where }) =>
+  frames[frame].filter((record) => Object.entries(where).every(([key, value]) => record[key] === value) && isShown(record.variant));
 
 /** Numbers come before words, and what is missing comes last. */
 function compare(first, second) {
@@ -59,7 +59,7 @@ const drawnOf = (chart) => recordsOf(chart).filter((one) => !chart.needs || one[
 /** Returns a sentence about variants that the picture leaves out. */
 function note(chart, count) {
   if (count === 0) return "Nothing to draw: no variant that is shown has a figure here.";
-  const missing = new Set(recordsOf(chart).map((one) => one[chart.row])).size - count;
+  const missing = new Set(recordsOf(chart).map((one) => one.variant)).size - count;
   return missing ? `${missing} variant${missing > 1 ? "s have" : " has"} no figure here.` : "";
 }
 
@@ -67,15 +67,15 @@ function note(chart, count) {
 function ordered(chart) {
   const records = drawnOf(chart);
   const rank = new Map(report.variants.map((name, index) => [name, index]));
-  const names = [...new Set(records.map((one) => one[chart.row]))];
+  const names = [...new Set(records.map((one) => one.variant))];
   names.sort((one, other) => (rank.get(one) ?? 1e6) - (rank.get(other) ?? 1e6));
-  if (wanted.best && chart.row === "variant") {
-    const own = new Map(records.map((one) => [one[chart.row], one.ratio]));
+  if (wanted.best) {
+    const own = new Map(records.map((one) => [one.variant, one.ratio]));
     const ratio = (name) => own.get(name) ?? report.means[name];
     names.sort((one, other) => compare(ratio(one), ratio(other)));
   }
   const order = new Map(names.map((name, index) => [name, index]));
-  return { rows: records.map((one) => ({ ...one, order: order.get(one[chart.row]) })), count: names.length };
+  return { rows: records.map((one) => ({ ...one, order: order.get(one.variant) })), count: names.length };
 }
 
 async function draw(chart) {
@@ -135,7 +135,7 @@ async function redraw(which) {
 
 /** Reserves the room of each chart, so that nothing jumps when it is drawn. */
 for (const chart of charts) {
-  const names = new Set(drawnOf(chart).map((one) => one[chart.row])).size;
+  const names = new Set(drawnOf(chart).map((one) => one.variant)).size;
   chart.place.style.minHeight = `${names * chart.stepPx[layoutOf(chart)] + 60}px`;
 }
 const watch = new IntersectionObserver((entries) => {
