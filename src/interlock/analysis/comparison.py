@@ -65,7 +65,7 @@ def _figure(detail: Detail, measured: BenchmarkValues | None) -> DetailFigure | 
     if not measured or not reported:
         return None
     counts = zip(reported, measured.processes, measured.units, strict=True)
-    return DetailFigure(detail, tuple(detail.shown(one, len(values), units) for one, values, units in counts))
+    return DetailFigure(detail, tuple(detail.shown(count, len(values), units) for count, values, units in counts))
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ class _ExperimentData:
     def figures(self) -> dict[tuple[str, str, str], list[float]]:
         """Return one figure for each block, by workload, benchmark and label."""
         return {
-            (workload, benchmark, label): one.figures
+            (workload, benchmark, label): values.figures
             for (label, workload), cell in self.values.items()
-            for benchmark, one in cell.items()
+            for benchmark, values in cell.items()
         }
 
 
@@ -171,8 +171,8 @@ def _compared(recorded: _ExperimentData) -> _Comparisons:
         rows = compared_figures(fitted_rows(recorded.values, *key))
         pairs = compared_pairs(rows, baseline, experiment.controls)
         end, margin = experiment.rounds_end(key[0]), experiment.workloads[key[0]].margin
-        found = compare_rows(rows, pairs, baseline, end=end, margin=margin)
-        comparisons |= {(*key, *pair): one for pair, one in found.items()}
+        compared = compare_rows(rows, pairs, baseline, end=end, margin=margin)
+        comparisons |= {(*key, *pair): comparison for pair, comparison in compared.items()}
         twin = ratio_of(rows.get(label_of(baseline, TWIN), []), rows.get(baseline, []))
         twins |= {key: twin} if twin else {}
     return _Comparisons(comparisons, twins)
@@ -195,14 +195,14 @@ def compared_pairs(labels: Iterable[str], baseline: str, controls: Mapping[str, 
 
     `controls` are by variant.
     """
-    found = [
+    pairs = [
         (label, other)
         for label in labels
         if label != label_of(baseline, TWIN)
         for other in (baseline, control_of(label, controls))
         if other is not None and other != label
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(pairs))
 
 
 def control_of(label: str, controls: Mapping[str, str]) -> str | None:
@@ -299,7 +299,7 @@ def built_otherwise(images: Iterable[Built], label: str, other: str) -> str:
     what it is worth.
     """
     known = {image.variant: image.optimisations for image in images}
-    mine, theirs = (known.get(split_label(one)[0]) for one in (label, other))
+    mine, theirs = (known.get(split_label(row)[0]) for row in (label, other))
     if mine is None or theirs is None or mine == theirs:
         return ""
     return " beside ".join(" and ".join(optimisations) or "neither PGO nor LTO" for optimisations in (mine, theirs))
@@ -309,21 +309,21 @@ def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:
     """Return a summary of each variant and mode but the baseline, in the order of the experiment."""
     baseline = experiment.settings.baseline
     labels = dict.fromkeys(cell.label for cell in experiment.cells if cell.mode != TWIN and cell.label != baseline)
-    found: dict[str, list[tuple[str, Comparison]]] = {label: [] for label in labels}
+    compared: dict[str, list[tuple[str, Comparison]]] = {label: [] for label in labels}
     ranking = counting_tables(experiment, tables)
     for table in ranking:
         for row in table.rows:
             if row.to_baseline:
-                found[row.label].append((table.workload.name, row.to_baseline))
-    return [_summary(label, one, len(ranking)) for label, one in found.items()]
+                compared[row.label].append((table.workload.name, row.to_baseline))
+    return [_summary(label, comparisons, len(ranking)) for label, comparisons in compared.items()]
 
 
 def counting_tables(experiment: Experiment, tables: Sequence[Table]) -> list[Table]:
     """Return the tables of the benchmarks that count on as many CPUs as the experiment's machine has."""
     counting = {
-        (name, one.name)
+        (name, benchmark.name)
         for name, workload in experiment.workloads.items()
-        for one in counted(workload.benchmarks, experiment.host["cores"])
+        for benchmark in counted(workload.benchmarks, experiment.host["cores"])
     }
     return [table for table in tables if (table.workload.name, table.benchmark.name) in counting]
 

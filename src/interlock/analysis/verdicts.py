@@ -161,16 +161,16 @@ def last_look(
 ) -> dict[Pair, Comparison]:
     """Return what the last look that the rounds have come to has shown of each pair; nothing before the first one."""
     rounds, wanted = max(map(len, figures.values()), default=0), list(pairs)
-    found: dict[Pair, Comparison] = {}
-    for first, some in _by_first(figures, wanted).items():
+    comparisons: dict[Pair, Comparison] = {}
+    for first, begun in _by_first(figures, wanted).items():
         looked = max((look for look in LOOKS if look <= rounds - first), default=0)
         if looked:
-            found |= _looked_at(figures, some, first, _shares(looked, RoundsEnd.CUT), margin)
-    return _adjusted({pair: found[pair] for pair in wanted if pair in found}, baseline)
+            comparisons |= _looked_at(figures, begun, first, _shares(looked, RoundsEnd.CUT), margin)
+    return _adjusted({pair: comparisons[pair] for pair in wanted if pair in comparisons}, baseline)
 
 
 def open_labels(
-    found: Mapping[Pair, Comparison], pairs: Iterable[Pair], labels: Container[str], *, reach: float = math.inf
+    comparisons: Mapping[Pair, Comparison], pairs: Iterable[Pair], labels: Container[str], *, reach: float = math.inf
 ) -> set[str]:
     """Return the labels of the pairs that are not decided and may be, in about `reach` more rounds.
 
@@ -179,14 +179,14 @@ def open_labels(
     return {
         label
         for pair in pairs
-        if all(label in labels for label in pair) and (pair not in found or _is_near(found[pair], reach))
+        if all(label in labels for label in pair) and (pair not in comparisons or _is_near(comparisons[pair], reach))
         for label in pair
     }
 
 
-def _is_near(found: Comparison, reach: float) -> bool:
+def _is_near(comparisons: Comparison, reach: float) -> bool:
     """Return whether it may be decided within the reach; after few rounds the estimate may be off by its error."""
-    return found.verdict is Verdict.UNDECIDED and (found.fewest_more_rounds or 0) <= reach
+    return comparisons.verdict is Verdict.UNDECIDED and (comparisons.fewest_more_rounds or 0) <= reach
 
 
 def looks_of(rounds: int, end: RoundsEnd) -> dict[int, float]:
@@ -232,10 +232,10 @@ def compare_rows(
     find more.
     """
     rounds, wanted = max(map(len, figures.values()), default=0), list(pairs)
-    found: dict[Pair, Comparison] = {}
-    for first, some in _by_first(figures, wanted).items():
-        found |= _looked_at(figures, some, first, _shares(rounds - first, end), margin)
-    return _adjusted({pair: found[pair] for pair in wanted if pair in found}, baseline)
+    comparisons: dict[Pair, Comparison] = {}
+    for first, begun in _by_first(figures, wanted).items():
+        comparisons |= _looked_at(figures, begun, first, _shares(rounds - first, end), margin)
+    return _adjusted({pair: comparisons[pair] for pair in wanted if pair in comparisons}, baseline)
 
 
 def _by_first(figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair]) -> dict[int, list[Pair]]:
@@ -244,13 +244,14 @@ def _by_first(figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair
     A row may have joined later: its looks are after as many rounds of its own as those of the others after theirs.
     """
     begins = {
-        label: next((place for place, one in enumerate(row) if one != NO_PART), 0) for label, row in figures.items()
+        label: next((place for place, figure in enumerate(row) if figure != NO_PART), 0)
+        for label, row in figures.items()
     }
-    found: dict[int, list[Pair]] = {}
+    by_first: dict[int, list[Pair]] = {}
     for pair in pairs:
         if set(pair) <= begins.keys():
-            found.setdefault(max(begins[label] for label in pair), []).append(pair)
-    return found
+            by_first.setdefault(max(begins[label] for label in pair), []).append(pair)
+    return by_first
 
 
 def _shares(rounds: int, end: RoundsEnd) -> dict[int, tuple[float, float]]:
@@ -267,17 +268,17 @@ def _looked_at(
     margin: float,
 ) -> dict[Pair, Comparison]:
     """Return what all looks have shown of pairs that begin after the same number of blocks."""
-    found: dict[Pair, Comparison] = {}
+    comparisons: dict[Pair, Comparison] = {}
     for look, (share, of_sameness) in shares.items():
         levels = fit_levels({label: row[: first + look] for label, row in figures.items()})
         for pair in pairs:
             ratio = levels.ratio(*pair)
             if ratio is not None:
                 p_same = min(1.0, p_of_difference(ratio, margin) / of_sameness)
-                found[pair] = _with_least_p(
-                    found.get(pair), Comparison(pair[1], ratio, min(1.0, ratio.p / share), p_same, margin)
+                comparisons[pair] = _with_least_p(
+                    comparisons.get(pair), Comparison(pair[1], ratio, min(1.0, ratio.p / share), p_same, margin)
                 )
-    return found
+    return comparisons
 
 
 def _with_least_p(before: Comparison | None, now: Comparison) -> Comparison:

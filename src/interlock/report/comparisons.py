@@ -80,32 +80,32 @@ def terminal(documents: Sequence[Document]) -> RenderableType:
     return Group(*parts[1:])
 
 
-def changes_document(found: Changes) -> Document:
+def changes_document(changes: Changes) -> Document:
     """Return what changed between two experiments."""
-    before, after = found.before, found.after
-    rows = [row for table in found.tables for row in table.rows]
+    before, after = changes.before, changes.after
+    rows = [row for table in changes.tables for row in table.rows]
     head = [
         f"before   {_side_line(before)}",
         f"after    {_side_line(after)}",
         f"kind     {before.extract.cohort}",
-        f"image    of the baseline {found.baseline_image}"
-        f"{', and it is in every ratio' if found.baseline_image != UNCHANGED else ''}",
-        f"changed  {len(found.differing)} of {len(rows)} ratios; {RATIOS_ONLY}",
-        *_noise_line(found),
+        f"image    of the baseline {changes.baseline_image}"
+        f"{', and it is in every ratio' if changes.baseline_image != UNCHANGED else ''}",
+        f"changed  {len(changes.differing)} of {len(rows)} ratios; {RATIOS_ONLY}",
+        *_noise_line(changes),
     ]
-    sections = [_changed_section(found)] if found.differing else []
-    sections += [_change_section(table, before.extract.cohort.baseline) for table in found.tables]
+    sections = [_changed_section(changes)] if changes.differing else []
+    sections += [_change_section(table, before.extract.cohort.baseline) for table in changes.tables]
     title = f"{before.name} to {after.name}"
-    return Document(title, tuple(head), tuple(sections), LEGENDS["changes"], found.left_out)
+    return Document(title, tuple(head), tuple(sections), LEGENDS["changes"], changes.left_out)
 
 
 def _side_line(side: Side) -> str:
-    one = side.extract
-    return f"{one.name}, {one.started}, Interlock {one.tool_version}, host {one.host}"
+    experiment = side.extract
+    return f"{experiment.name}, {experiment.started}, Interlock {experiment.tool_version}, host {experiment.host}"
 
 
-def _noise_line(found: Changes) -> list[str]:
-    same = found.same_images
+def _noise_line(changes: Changes) -> list[str]:
+    same = changes.same_images
     if not same:
         return []
     apart = sum(row.change.verdict.differs for row in same)
@@ -114,8 +114,8 @@ def _noise_line(found: Changes) -> list[str]:
     ]
 
 
-def _changed_section(found: Changes) -> Section:
-    rows = [(f"{table.workload} {table.benchmark.name}", *_change_cells(row)) for table, row in found.differing]
+def _changed_section(changes: Changes) -> Section:
+    rows = [(f"{table.workload} {table.benchmark.name}", *_change_cells(row)) for table, row in changes.differing]
     return Section("what changed", ("benchmark", *CHANGE), tuple(rows))
 
 
@@ -136,28 +136,28 @@ def _change_cells(row: Change) -> tuple[str, ...]:
     )
 
 
-def hosts_document(found: KindSummary) -> Document:
+def hosts_document(summary: KindSummary) -> Document:
     """Return each ratio over the hosts of one kind."""
-    number = len(found.hosts)
-    shown = ", ".join(found.hosts[:8]) + (", ..." if number > 8 else "")
+    number = len(summary.hosts)
+    shown = ", ".join(summary.hosts[:8]) + (", ..." if number > 8 else "")
     head = [
-        f"kind     {found.cohort}",
+        f"kind     {summary.cohort}",
         f"hosts    {number}: {shown}",
-        *([f"older    {found.older} earlier experiments of these hosts, not counted"] * bool(found.older)),
-        f"ratios   {sum(len(table.rows) for table in found.tables)}; {RATIOS_ONLY}",
+        *([f"older    {summary.older} earlier experiments of these hosts, not counted"] * bool(summary.older)),
+        f"ratios   {sum(len(table.rows) for table in summary.tables)}; {RATIOS_ONLY}",
     ]
     means = Section(
         "summary over the workloads",
-        ("variant", f"ratio to {found.cohort.baseline}"),
-        tuple((label, ratio_text(mean)) for label, mean in found.means.items()),
+        ("variant", f"ratio to {summary.cohort.baseline}"),
+        tuple((label, ratio_text(mean)) for label, mean in summary.means.items()),
     )
-    sections = (means, *(_hosts_section(table, found) for table in found.tables))
+    sections = (means, *(_hosts_section(table, summary) for table in summary.tables))
     return Document(f"{number} host{'s' * (number > 1)} of one kind", tuple(head), sections, LEGENDS["hosts"])
 
 
-def _hosts_section(table: HostTable, found: KindSummary) -> Section:
+def _hosts_section(table: HostTable, summary: KindSummary) -> Section:
     twin = f"twins {ratio_text(table.twin)}" if table.twin else "no twin"
-    columns = ("variant", f"ratio to {found.cohort.baseline}", "lowest", "highest", *Verdict)
+    columns = ("variant", f"ratio to {summary.cohort.baseline}", "lowest", "highest", *Verdict)
     return Section(f"{table.workload}: {table.benchmark.name} ({twin})", columns, tuple(map(_host_cells, table.rows)))
 
 

@@ -99,11 +99,11 @@ def _grouped(catalog: Catalog) -> Iterator[tuple[Family, list[Variant]]]:
 def _family(
     family: Family, variants: list[Variant], builds: BuildRecord | None, measured: Collection[str]
 ) -> list[str]:
-    built = {one.variant: one for one in builds.builds} if builds else {}
+    built = {build.variant: build for build in builds.builds} if builds else {}
     return [
         f"## {family.title}",
         f"{family.summary}.",
-        _table(COLUMNS, (_row(one, built.get(one.name), ran=one.name in measured) for one in variants)),
+        _table(COLUMNS, (_row(variant, built.get(variant.name), ran=variant.name in measured) for variant in variants)),
     ]
 
 
@@ -164,9 +164,9 @@ def _mode(variant: Variant, mode: Mode) -> tuple[str, ...]:
 
 def _differences(catalog: Catalog) -> list[str]:
     common = [
-        (one.name, ", ".join(KINDS[kind] for kind in one.kinds), one.reason)
-        for one in catalog.differences.values()
-        if not one.contract  # those are in the variants
+        (difference.name, ", ".join(KINDS[kind] for kind in difference.kinds), difference.reason)
+        for difference in catalog.differences.values()
+        if not difference.contract  # those are in the variants
     ]
     return [
         "## Differences from python:X-slim",
@@ -179,11 +179,11 @@ def _differences(catalog: Catalog) -> list[str]:
 
 def _own_differences(catalog: Catalog) -> list[tuple[str, ...]]:
     """Return a row for each difference and reason, with all variants that have both, in the order of the names."""
-    found: dict[tuple[str, str], list[Variant]] = {}
+    variants_of: dict[tuple[str, str], list[Variant]] = {}
     for variant in _sorted(catalog.variants.values()):
         for name, reason in variant.differences.items():
-            found.setdefault((name, reason), []).append(variant)
-    return [(*key, _owners(found[key], catalog)) for key in sorted(found)]
+            variants_of.setdefault((name, reason), []).append(variant)
+    return [(*key, _owners(variants_of[key], catalog)) for key in sorted(variants_of)]
 
 
 def _owners(owners: list[Variant], catalog: Catalog) -> str:
@@ -202,7 +202,9 @@ def _owners(owners: list[Variant], catalog: Catalog) -> str:
 
 def _sorted(variants: Iterable[Variant]) -> list[Variant]:
     """Return the variants by name, 3.10 after 3.9."""
-    return sorted(variants, key=lambda one: [int(part) if part.isdigit() else part for part in _parts(one.name)])
+    return sorted(
+        variants, key=lambda variant: [int(part) if part.isdigit() else part for part in _parts(variant.name)]
+    )
 
 
 def _parts(name: str) -> list[str]:

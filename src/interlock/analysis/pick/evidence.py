@@ -48,11 +48,11 @@ def choose_experiment(
 ) -> RecordedExperiment:
     """Return the experiment that answers all criteria best; raise UsageError with what each lacks otherwise."""
     known = catalog.workloads
-    sets = [known, *(one.experiment.workloads for one in recorded)]
+    sets = [known, *(candidate.experiment.workloads for candidate in recorded)]
     _check_names(sets, criteria.weights)
-    if found := answering(recorded, criteria, catalog):
-        return found[0]
-    lacking = [f"{one.name} {missing_from(one.experiment, criteria, known)}" for one in recorded]
+    if answers := answering(recorded, criteria, catalog):
+        return answers[0]
+    lacking = [f"{each.name} {missing_from(each.experiment, criteria, known)}" for each in recorded]
     more = f"; and {len(lacking) - MAX_NAMED} more" if len(lacking) > MAX_NAMED else ""
     names = ", ".join(weight.name for weight in criteria.weights)
     raise UsageError(
@@ -68,19 +68,19 @@ def answering(recorded: Iterable[RecordedExperiment], criteria: Criteria, catalo
     latest comes first. Of the shipped ones those with the usual baseline, then those whose rounds went on until rows
     were decided, then those that compare most.
     """
-    found = [one for one in recorded if not missing_from(one.experiment, criteria, catalog.workloads)]
-    return sorted(found, key=lambda one: _usefulness(one, criteria, catalog), reverse=True)
+    answers = [answer for answer in recorded if not missing_from(answer.experiment, criteria, catalog.workloads)]
+    return sorted(answers, key=lambda answer: _usefulness(answer, criteria, catalog), reverse=True)
 
 
-def _usefulness(one: RecordedExperiment, criteria: Criteria, catalog: Catalog) -> tuple[bool | int | str, ...]:
-    settings = one.experiment.settings
+def _usefulness(answer: RecordedExperiment, criteria: Criteria, catalog: Catalog) -> tuple[bool | int | str, ...]:
+    settings = answer.experiment.settings
     usual, decides, compared, rounds = False, False, 0, 0
-    if one.shipped:
+    if answer.shipped:
         usual, decides = settings.baseline == DEFAULT_BASELINE, settings.looks
-        compared, rounds = len(comparable(one.experiment, criteria, catalog)), settings.rounds
+        compared, rounds = len(comparable(answer.experiment, criteria, catalog)), settings.rounds
     of_the_profile = settings.profile == criteria.profile
-    when = f"{one.experiment.started} {one.experiment.name}"
-    return not one.shipped, of_the_profile, usual, decides, compared, rounds, when
+    when = f"{answer.experiment.started} {answer.experiment.name}"
+    return not answer.shipped, of_the_profile, usual, decides, compared, rounds, when
 
 
 def comparable(experiment: Experiment, criteria: Criteria, catalog: Catalog) -> list[str]:
@@ -108,12 +108,14 @@ def usual_question(recorded: Sequence[RecordedExperiment], criteria: Criteria, c
     asked first, then the shipped ones of the profile. If none is, it is the first mix, so that an error names what to
     measure.
     """
-    shipped = [one for one in recorded if one.shipped]
-    of_the_profile = [one for one in shipped if one.experiment.settings.profile == criteria.profile]
-    for group in ([one for one in recorded if not one.shipped], of_the_profile, shipped):
+    shipped = [candidate for candidate in recorded if candidate.shipped]
+    of_the_profile = [candidate for candidate in shipped if candidate.experiment.settings.profile == criteria.profile]
+    for group in ([candidate for candidate in recorded if not candidate.shipped], of_the_profile, shipped):
         for mix in USUAL_MIXES:
             asked = replace(criteria, weights=parse_weights(mix))
-            if any(len(comparable(one.experiment, asked, catalog)) > 1 for one in answering(group, asked, catalog)):
+            if any(
+                len(comparable(answer.experiment, asked, catalog)) > 1 for answer in answering(group, asked, catalog)
+            ):
                 return asked
     return replace(criteria, weights=parse_weights(USUAL_MIXES[0]))
 
@@ -121,15 +123,15 @@ def usual_question(recorded: Sequence[RecordedExperiment], criteria: Criteria, c
 def _check_names(sets: Sequence[Workloads], weights: Sequence[WorkloadWeight]) -> None:
     """Raise UsageError for a workload or benchmark that neither the project nor any experiment has."""
     for weight in weights:
-        workloads = [one[weight.workload] for one in sets if weight.workload in one]
+        workloads = [known[weight.workload] for known in sets if weight.workload in known]
         if not workloads:
-            names = {name for one in sets for name in one}
+            names = {name for known in sets for name in known}
             raise UsageError(
                 key="--workload",
                 found=f"there is no workload '{weight.workload}'",
                 todo=nearest(weight.workload, names),
             )
-        benchmarks = {benchmark.name for one in workloads for benchmark in one.benchmarks}
+        benchmarks = {benchmark.name for workload in workloads for benchmark in workload.benchmarks}
         if weight.benchmark is not None and weight.benchmark not in benchmarks:
             raise UsageError(
                 key="--workload",
@@ -154,7 +156,7 @@ def missing_from(experiment: Experiment, criteria: Criteria, known: Workloads) -
 def _missing_cpus(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
     if criteria.cpus > 1 and experiment.host["cores"] == 1:
         return "was measured on a machine with 1 CPU"
-    missing = [one.name for one in criteria.weights if not _counting(experiment, criteria, known, one)]
+    missing = [weight.name for weight in criteria.weights if not _counting(experiment, criteria, known, weight)]
     return f"did not measure {', '.join(missing)} on one CPU" if missing else ""
 
 
@@ -182,8 +184,8 @@ def shares_of(experiment: Experiment, criteria: Criteria, known: Workloads) -> d
     shares: dict[BenchmarkKey, float] = {}
     for weight in criteria.weights:
         counting = _counting(experiment, criteria, known, weight)
-        for one in counting:
-            key = (weight.workload, one.name)
+        for benchmark in counting:
+            key = (weight.workload, benchmark.name)
             shares[key] = shares.get(key, 0.0) + weight.weight / total / len(counting)
     return shares
 
@@ -203,14 +205,14 @@ def weighted_benchmarks(workloads: Workloads, known: Workloads, weight: Workload
     if workload is None:
         return []
     if weight.benchmark is not None:
-        return [one for one in workload.benchmarks if one.name == weight.benchmark]
-    found = [_as_today(one, known.get(workload.name)) for one in workload.benchmarks]
-    return [one for one in found if one.counts_for != "named"]
+        return [benchmark for benchmark in workload.benchmarks if benchmark.name == weight.benchmark]
+    benchmarks = [_as_today(benchmark, known.get(workload.name)) for benchmark in workload.benchmarks]
+    return [benchmark for benchmark in benchmarks if benchmark.counts_for != "named"]
 
 
 def _as_today(benchmark: Benchmark, workload: Workload | None) -> Benchmark:
     today = (
-        next((one for one in workload.benchmarks if one.name == benchmark.name), benchmark) if workload else benchmark
+        next((now for now in workload.benchmarks if now.name == benchmark.name), benchmark) if workload else benchmark
     )
     return benchmark.model_copy(update={"counts_for": today.counts_for, "scaling": today.scaling})
 
@@ -302,11 +304,13 @@ class Evidence:
         """Return the workloads of which only benchmarks on one CPU count, though more CPUs are asked for."""
         if self.criteria.cpus == 1:
             return []
-        found: dict[str, set[str]] = {}
+        cpus_of: dict[str, set[str]] = {}
         for workload, name in self.shares:
-            (benchmark,) = (one for one in self.experiment.workloads[workload].benchmarks if one.name == name)
-            found.setdefault(workload, set()).add(benchmark.cpus)
-        return [workload for workload, cpus in found.items() if cpus == {"one"}]
+            benchmarks = self.experiment.workloads[workload].benchmarks
+            cpus_of.setdefault(workload, set()).update(
+                benchmark.cpus for benchmark in benchmarks if benchmark.name == name
+            )
+        return [workload for workload, cpus in cpus_of.items() if cpus == {"one"}]
 
     @property
     def measured_cpus(self) -> int:
@@ -318,8 +322,8 @@ class Evidence:
     def counts_otherwise(self) -> bool:
         """Return whether other benchmarks count on the other side of one CPU."""
         other = replace(self.criteria, cpus=2 if self.criteria.cpus == 1 else 1)
-        found = shares_of(self.experiment, other, self.catalog.workloads)
-        return bool(found) and found.keys() != self.shares.keys()
+        shares = shares_of(self.experiment, other, self.catalog.workloads)
+        return bool(shares) and shares.keys() != self.shares.keys()
 
     @property
     def twin(self) -> str:

@@ -61,7 +61,7 @@ def fits_of(evidence: Evidence) -> Fits:
 def ratios(fits: Fits, labels: Iterable[str], other: str) -> dict[str, Ratio]:
     """Return, by label, the weighted ratio of its times to the other's."""
     return {
-        label: mean_ratio([(share, one) for share, levels in fits if (one := levels.ratio(label, other))])
+        label: mean_ratio([(share, ratio) for share, levels in fits if (ratio := levels.ratio(label, other))])
         for label in labels
     }
 
@@ -78,16 +78,16 @@ def ranks(order: Sequence[str], ratio: RatioOf) -> dict[str, Rank]:
     better by a one-sided test, and the best if it is shown to be better than all. The true best is called worse in at
     most 5 % of lists. What is not shown to be worse, but stands below one that is, is too noisy to be placed.
     """
-    found = {label: Rank.WORSE if _worse(order, number, ratio) else Rank.OPEN for number, label in enumerate(order)}
+    places = {label: Rank.WORSE if _worse(order, number, ratio) else Rank.OPEN for number, label in enumerate(order)}
     below = False
     for label in order:
-        below = below or found[label] is Rank.WORSE
-        if below and found[label] is Rank.OPEN:
-            found[label] = Rank.UNCLEAR
-    first, *others = order or [""]
-    if all(_is_better(ratio(label, first), len(others)) for label in others):
-        found |= dict.fromkeys(order[:1], Rank.BEST)
-    return found
+        below = below or places[label] is Rank.WORSE
+        if below and places[label] is Rank.OPEN:
+            places[label] = Rank.UNCLEAR
+    first, *followers = order or [""]
+    if all(_is_better(ratio(label, first), len(followers)) for label in followers):
+        places |= dict.fromkeys(order[:1], Rank.BEST)
+    return places
 
 
 def _worse(order: Sequence[str], number: int, ratio: RatioOf) -> bool:
@@ -108,10 +108,10 @@ def announced(picked: Ratio, all_of_them: Sequence[Ratio]) -> Ratio:
     taken for noise: the other half is the baseline's, which all share, so that it chooses nobody. The picked one is
     among `all_of_them`; of one or two, whose spread is not known, and of single rounds nothing is taken off.
     """
-    if len(all_of_them) < 3 or not all(math.isfinite(one.error) for one in all_of_them):
+    if len(all_of_them) < 3 or not all(math.isfinite(contender.error) for contender in all_of_them):
         return picked
-    logs, own = [one.log for one in all_of_them], picked.error**2 / 2
-    true_spread = max(0.0, variance(logs) - fmean(one.error**2 / 2 for one in all_of_them))
+    logs, own = [contender.log for contender in all_of_them], picked.error**2 / 2
+    true_spread = max(0.0, variance(logs) - fmean(contender.error**2 / 2 for contender in all_of_them))
     kept = true_spread / (true_spread + own)
     log = fmean(logs) + kept * (picked.log - fmean(logs))
     error = math.sqrt(own + own * (kept + (1 - kept) / len(logs)))

@@ -46,7 +46,7 @@ from interlock.report.tables import figure_text, ratio_text, rounds_text
 def calls_chart(table: Table, frame: Sequence[Record], named: Sequence[str]) -> Chart | None:
     """Return the chart of one benchmark's system calls; None if none were counted."""
     key, unit = key_of(table), per_unit(table.benchmark.profile_metric)
-    kinds = {one["kind"] for one in frame if one["benchmark"] == key}
+    kinds = {record["kind"] for record in frame if record["benchmark"] == key}
     if not kinds:
         return None
     paint = {**dict(zip(named, drawing.CALLS, strict=False)), OTHER: drawing.OTHER_CALLS}
@@ -90,7 +90,7 @@ CURVE_PX = 78
 def scaling_chart(about: Record, frame: Sequence[Record]) -> Chart:
     """Return the chart of a group of curves, one for each variant."""
     title, cores = about["curve"], about["cores"]
-    present = {one["kind"] for one in frame if one["curve"] == title}
+    present = {record["kind"] for record in frame if record["curve"] == title}
     more = f", hollow with more workers than the {cores} cores" if about["workers"][-1] > cores else ""
     limit = "; the dotted line is the limit" if LIMITED in present else ""
     if about["limit"] is not None and LIMITED not in present:

@@ -234,7 +234,7 @@ def scaled(colour_of: Mapping[str, str]) -> alt.Scale:
 
 def log_scale(known: Iterable[float | None]) -> alt.Scale:
     """Return a logarithmic scale over all figures and 1."""
-    held = [1.0, *(one for one in known if one)]
+    held = [1.0, *(figure for figure in known if figure)]
     return alt.Scale(type="log", domain=[min(held) / 1.05, max(held) * 1.05], nice=False, clamp=True)
 
 
@@ -249,12 +249,12 @@ def log_ticks(low: float, high: float, most: int) -> list[float]:
     """Return round numbers from `low` to `high`, at most `most` of them if that is possible."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for ladder in LADDERS:
-        found = [float(f"{step * 10**decade:.6g}") for decade in decades for step in ladder]
+        ticks = [float(f"{step * 10**decade:.6g}") for decade in decades for step in ladder]
         # Below 1 only numbers of one digit: labels as 0.91 and 0.95 would touch.
-        found = [one for one in found if low <= one <= high and (one >= 1 or _apart(one))]
-        if len(found) <= most:
-            return found
-    return found
+        ticks = [tick for tick in ticks if low <= tick <= high and (tick >= 1 or _apart(tick))]
+        if len(ticks) <= most:
+            return ticks
+    return ticks
 
 
 def _apart(tick: float) -> bool:

@@ -119,11 +119,11 @@ MEASURED, LIMITED = "measured", "limit"
 FAR_LIMIT = 4
 
 
-def curve_frames(found: Sequence[CurveGroup]) -> dict[str, list[Record]]:
+def curve_frames(groups: Sequence[CurveGroup]) -> dict[str, list[Record]]:
     """Return the facts of each group of curves, all their points, and a table for each group."""
     return {
-        "curves": [_curve_about(one) for one in found],
-        "points": [record for one in found for record in _curve_records(one)],
+        "curves": [_curve_about(group) for group in groups],
+        "points": [record for group in groups for record in _curve_records(group)],
     }
 
 
@@ -145,9 +145,9 @@ def _highest(of: CurveGroup) -> float:
     return limit if measured < limit <= FAR_LIMIT * measured else measured
 
 
-def _closed(one: Interval) -> tuple[float, float]:
+def _closed(interval: Interval) -> tuple[float, float]:
     """Return the ends of an interval; after one round both are the estimate."""
-    return (one.estimate, one.estimate) if math.isinf(one.high) else (one.low, one.high)
+    return (interval.estimate, interval.estimate) if math.isinf(interval.high) else (interval.low, interval.high)
 
 
 def _curve_records(of: CurveGroup) -> Iterator[Record]:

@@ -84,8 +84,8 @@ def page(
         shades=list(SHADES),
         opening=opening,
         differences=[
-            _folded(title, found, tables, experiment.settings.baseline)
-            for title, found in ((CHANGED, opening.differences), (OPEN, opening.undecided))
+            _folded(title, rows, tables, experiment.settings.baseline)
+            for title, rows in ((CHANGED, opening.differences), (OPEN, opening.undecided))
         ],
         noise=math.exp(max((abs(table.twin.log) for table in tables if table.twin), default=0.0)),
         machine=machine(experiment),
@@ -132,13 +132,19 @@ class FoldedRows:
     folded: dict[str, Section]
 
 
-def _folded(title: str, found: Callable[..., list[ComparedRow]], tables: Sequence[Table], baseline: str) -> FoldedRows:
-    rows, asides = found(tables), found(tables, aside=True)
+def _folded(
+    title: str, rows_of: Callable[..., list[ComparedRow]], tables: Sequence[Table], baseline: str
+) -> FoldedRows:
+    rows, asides = rows_of(tables), rows_of(tables, aside=True)
     rest = {"more": rows[SHOWN_ROWS:], "of modes, studies and versions without support": asides}
     return FoldedRows(
         title,
         differences_section(title, rows[:SHOWN_ROWS], baseline),
-        {f"{len(some)} {what}": differences_section(title, some, baseline) for what, some in rest.items() if some},
+        {
+            f"{len(folded)} {what}": differences_section(title, folded, baseline)
+            for what, folded in rest.items()
+            if folded
+        },
     )
 
 
@@ -190,9 +196,9 @@ def _shown(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
     if isinstance(value, Mapping):
-        return {key: _shown(one) for key, one in value.items()}
+        return {key: _shown(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_shown(one) for one in value]
+        return [_shown(item) for item in value]
     return value
 
 
@@ -222,16 +228,16 @@ def machine(experiment: Experiment) -> list[tuple[str, str]]:
 
 
 def _by_verdict(findings: Sequence[Finding]) -> dict[ClaimVerdict, list[Finding]]:
-    grouped = {verdict: [one for one in findings if one.verdict is verdict] for verdict in ClaimVerdict}
-    return {verdict: found for verdict, found in grouped.items() if found}
+    grouped = {verdict: [finding for finding in findings if finding.verdict is verdict] for verdict in ClaimVerdict}
+    return {verdict: of_verdict for verdict, of_verdict in grouped.items() if of_verdict}
 
 
 def all_charts(tables: Sequence[Table], frames: Mapping[str, Frame]) -> list[Chart]:
     """Return the charts that the experiment has data for, in the order of the page."""
     named = top_calls(frames["calls"])
-    found = [
+    charts_or_none = [
         *(charts.benchmark_chart(table, frames["ratios"]) for table in tables),
-        *(charts.scaling_chart(one, frames["points"]) for one in frames["curves"]),
+        *(charts.scaling_chart(group, frames["points"]) for group in frames["curves"]),
         *(charts.calls_chart(table, frames["calls"], named) for table in tables),
     ]
-    return [chart for chart in found if chart]
+    return [chart for chart in charts_or_none if chart]
