@@ -45,8 +45,8 @@ def terminal(findings: Sequence[Finding]) -> RenderableType:
 def brief(findings: Sequence[Finding]) -> RenderableType:
     """Return what the experiment says of the claims in at most forty lines: the contradicted ones first."""
     silent = {ClaimVerdict.NOT_TESTABLE, ClaimVerdict.NO_DATA}
-    tested = [one for one in findings if one.verdict not in silent]
-    ordered = sorted(tested, key=lambda one: (not one.verdict.contradicts, not one.claim.required))
+    tested = [finding for finding in findings if finding.verdict not in silent]
+    ordered = sorted(tested, key=lambda finding: (not finding.verdict.contradicts, not finding.claim.required))
     parts: list[RenderableType] = [Text(_total(findings), style="bold")]
     parts += [_table(ordered[:MOST_LINES])] if ordered else []
     left = f"{len(ordered) - MOST_LINES} more and " if len(ordered) > MOST_LINES else ""
@@ -133,11 +133,11 @@ def as_json(experiment: Experiment, findings: Sequence[Finding]) -> str:
 
 def check_required(folder: Path, findings: Sequence[Finding]) -> None:
     """Raise ClaimError if the experiment in `folder` shows no effect, or the opposite, of a required claim."""
-    contradicted = [one for one in findings if one.claim.required and one.verdict.contradicts]
+    contradicted = [finding for finding in findings if finding.claim.required and finding.verdict.contradicts]
     if contradicted:
         raise ClaimError(
             file=str(folder),
-            key=", ".join(one.claim.name for one in contradicted),
-            found=f"required: {'; '.join(f'{one.verdict}: {one.reason}' for one in contradicted)}",
+            key=", ".join(finding.claim.name for finding in contradicted),
+            found=f"required: {'; '.join(f'{finding.verdict}: {finding.reason}' for finding in contradicted)}",
             todo=f"`interlock claims {folder}` shows the figures; correct the claim, or remove its `required`.",
         )

@@ -167,28 +167,30 @@ def _host_cells(row: HostRow) -> tuple[str, ...]:
     return row.label, f"{ratio_text(row.over.ratio)} {row.over.words}", *ends, *map(str, counts)
 
 
-def as_json(found: Changes) -> str:
+def as_json(changes: Changes) -> str:
     """Return what changed as JSON: ratios of time per unit of work; an infinite end of an interval is null."""
-    cohort = found.before.extract.cohort
+    cohort = changes.before.extract.cohort
     tables = [
         ChangedBenchmark(workload=table.workload, benchmark=table.benchmark.name, rows=list(map(_row, table.rows)))
-        for table in found.tables
+        for table in changes.tables
     ]
     return Compared(
         kind=ComparedHosts(**cohort.kind._asdict()),
         baseline=cohort.baseline,
         profile=cohort.profile,
-        before=_side(found.before),
-        after=_side(found.after),
-        baseline_image=found.baseline_image,
-        left_out=list(found.left_out),
+        before=_side(changes.before),
+        after=_side(changes.after),
+        baseline_image=changes.baseline_image,
+        left_out=list(changes.left_out),
         tables=tables,
     ).model_dump_json(indent=1)
 
 
 def _side(side: Side) -> ComparedExperiment:
-    one = side.extract
-    return ComparedExperiment(name=one.name, host=one.host, started=one.started, tool_version=one.tool_version)
+    experiment = side.extract
+    return ComparedExperiment(
+        name=experiment.name, host=experiment.host, started=experiment.started, tool_version=experiment.tool_version
+    )
 
 
 def _row(row: Change) -> ChangedRow:
@@ -200,8 +202,8 @@ def _row(row: Change) -> ChangedRow:
     return ChangedRow(variant=row.label, before=before, after=after, change=verdict, image=row.image)
 
 
-def _ends(one: Interval) -> dict[str, float]:
-    return {"ratio": one.estimate, "low": one.low, "high": one.high}
+def _ends(interval: Interval) -> dict[str, float]:
+    return {"ratio": interval.estimate, "low": interval.low, "high": interval.high}
 
 
 def read_extract(folder: Path) -> Extract:

@@ -105,15 +105,19 @@ def _left_out(experiment: Experiment) -> list[str]:
 
 def _rights(experiment: Experiment) -> list[str]:
     """Return the line about what workloads' cells had beyond those of others, if any had."""
-    found = [f"{name}: {', '.join(one.rights)}" for name, one in experiment.workloads.items() if one.rights]
-    return [f"rights   {'; '.join(found)} (other cells have none: docs/workloads.md)"] if found else []
+    rights = [
+        f"{name}: {', '.join(workload.rights)}" for name, workload in experiment.workloads.items() if workload.rights
+    ]
+    return [f"rights   {'; '.join(rights)} (other cells have none: docs/workloads.md)"] if rights else []
 
 
 def _rounds(experiment: Experiment) -> str:
     settings = experiment.settings
     if settings.rounds_limit is None:
         return rounds_text(settings.rounds)
-    takes = {name: one.quick if settings.quick else one.full for name, one in experiment.workloads.items()}
+    takes = {
+        name: workload.quick if settings.quick else workload.full for name, workload in experiment.workloads.items()
+    }
     lower = [f"{name} at most {take.rounds_limit}" for name, take in takes.items() if take.rounds_limit]
     but = f" ({', '.join(lower)})" if lower else ""
     return f"rounds {settings.rounds} to {settings.rounds_limit}{but} until decided"
@@ -219,8 +223,8 @@ def markdown(
     curves_and_details = [*scaling_sections(experiment, tables), *detail_sections(tables)]
     sections = [*benchmark_sections(tables), *curves_and_details, *profile_sections(tables)]
     for workload in dict.fromkeys(table.workload.name for table in tables):
-        mine = [one for one in sections if one.title.startswith(f"{workload}: ")]
-        lines += details(workload, [line for one in mine for line in markdown_lines(one)])
+        mine = [section for section in sections if section.title.startswith(f"{workload}: ")]
+        lines += details(workload, [line for section in mine for line in markdown_lines(section)])
     images = image_section(experiment)
     lines += details("images", markdown_lines(images, images.title.capitalize()))
     lines += [
@@ -351,7 +355,10 @@ def summary_section(experiment: Experiment, tables: Sequence[Table]) -> Section:
     """Return the table of means over all benchmarks, a row for each variant and mode."""
     columns = ("variant", f"ratio to {experiment.settings.baseline}", "of benchmarks", *Verdict)
     otherwise = {row.label for table in tables for row in table.rows if row.built_otherwise}
-    rows = (_summary(one, built_otherwise=one.label in otherwise) for one in compare.summaries(experiment, tables))
+    rows = (
+        _summary(summary, built_otherwise=summary.label in otherwise)
+        for summary in compare.summaries(experiment, tables)
+    )
     return Section("summary", columns, tuple(rows))
 
 
@@ -406,7 +413,7 @@ def detail_section(table: Table) -> Section | None:
 
 def scaling_sections(experiment: Experiment, tables: Sequence[Table]) -> list[Section]:
     """Return a table for each group of curves: throughput by workers."""
-    return [curves_section(one) for one in curve_groups(experiment, tables)]
+    return [curves_section(group) for group in curve_groups(experiment, tables)]
 
 
 def curves_section(of: CurveGroup) -> Section:
@@ -424,14 +431,18 @@ def _throughputs(of: CurveGroup, points: Sequence[ThroughputPoint]) -> Iterator[
     return (_throughput(known.get(workers)) for workers in of.workers)
 
 
-def _throughput(one: Interval | None) -> str:
-    if one is None:
+def _throughput(interval: Interval | None) -> str:
+    if interval is None:
         return "-"
-    return figure_text(one.estimate) if math.isinf(one.high) else f"{figure_text(one.estimate)} {_bounds(one)}"
+    return (
+        figure_text(interval.estimate)
+        if math.isinf(interval.high)
+        else f"{figure_text(interval.estimate)} {_bounds(interval)}"
+    )
 
 
-def _bounds(one: Interval) -> str:
-    return f"[{figure_text(one.low)}, {figure_text(one.high)}]"
+def _bounds(interval: Interval) -> str:
+    return f"[{figure_text(interval.low)}, {figure_text(interval.high)}]"
 
 
 def skipped(experiment: Experiment) -> list[str]:

@@ -138,10 +138,10 @@ def value_text(table: Table, row: Row) -> str:
     return f"{figure_text(table.benchmark.metric.shown(row.seconds))}{error_text(row.error)}"
 
 
-def detail_text(one: DetailFigure | None) -> str:
+def detail_text(figure: DetailFigure | None) -> str:
     """Return the median over the processes with its standard error in per cent, or with the maximum if it is 0."""
-    if one is None:
+    if figure is None:
         return "-"
-    if one.value == 0:
-        return "0" if one.high == 0 else f"0 (to {figure_text(one.high)})"
-    return f"{figure_text(one.value)}{error_text(one.error)}"
+    if figure.value == 0:
+        return "0" if figure.high == 0 else f"0 (to {figure_text(figure.high)})"
+    return f"{figure_text(figure.value)}{error_text(figure.error)}"

@@ -77,7 +77,8 @@ def summary_text(profile: LockSites) -> str:
     frames = f"; no Python frames: {profile.no_frames}" if profile.no_frames else ""
     names = f"; functions that it does not export have no names: {profile.no_symbols}" if profile.no_symbols else ""
     still = f"it stands still ({profile.stands_still}); " if profile.stands_still else ""
-    return f"{still}{share}{profile.calls():,} calls, {profile.named_share:.1%} of them for locks with names{frames}{names}"
+    calls = f"{profile.calls():,} calls, {profile.named_share:.1%} of them for locks with names"
+    return f"{still}{share}{calls}{frames}{names}"
 
 
 def sections_of(label: str, profile: LockSites, unit: str) -> list[Section]:
