@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
 from interlock.report.html import page as pages
-from tests.reports import ReportInput, example, many_columns, reference, scaled
+from tests.reports import ReportInput, example, many_columns, reference
 
 CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 WIDTHS = {"phone": 360, "tablet": 800, "desk": 1400}
@@ -24,8 +24,6 @@ REPORTS: dict[str, Callable[[], ReportInput]] = {
     "5 rows": example,
     "57 rows": partial(reference, "b"),
     "many columns": many_columns,  # no phone has room for its heat map
-    "curves": scaled,
-    "12 curves": partial(scaled, 12),
 }
 
 

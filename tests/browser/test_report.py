@@ -94,7 +94,7 @@ def seen(request: pytest.FixtureRequest, looks: Callable[[str, str], Look]) -> L
 
 @cache
 def ratios_of(rows: str, benchmark: str) -> dict[str, float]:
-    frame = frames.frames(*REPORTS[rows]()[:2])["ratios"]
+    frame = frames.frames(REPORTS[rows]()[1])["ratios"]
     return {one["variant"]: one["ratio"] for one in frame if one["benchmark"] == benchmark and one["ratio"]}
 
 

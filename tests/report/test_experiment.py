@@ -318,7 +318,8 @@ def curves_of(cores: int) -> CurveGroup:
 
 def test_the_table_of_curves_marks_more_workers_than_cores_and_ends_with_the_limit() -> None:
     section = report.curves_section(curves_of(cores=2))
-    assert section.columns == ("variant", "1", "2", "4 (> 2 cores)", "8 (> 2 cores)")
+    assert section.columns == ("variant", "1", "2", "4 (> 2 cores)", "8 (> 2 cores)", "best gain over 1")
+    assert [row[-1] for row in section.rows] == ["1.00x at 1", "1.48x at 8", "1.94x at 8", "-"]
     assert section.rows[-1][0] == "best limit"
 
 

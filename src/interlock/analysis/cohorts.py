@@ -53,21 +53,13 @@ class Cohort(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BaselineRatio:
-    """The ratio of a label to the baseline in one benchmark of one experiment."""
-
-    ratio: Ratio
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
 class BenchmarkRatios:
     """The ratios of one benchmark of one experiment, by label."""
 
     benchmark: Benchmark
     command: str
     twin: Ratio | None
-    points: Mapping[str, BaselineRatio]
+    points: Mapping[str, Comparison]
 
 
 @dataclass(frozen=True)
@@ -115,11 +107,7 @@ def _benchmark_ratios(table: Table) -> BenchmarkRatios:
         benchmark=table.benchmark,
         command=_command(table.workload, table.benchmark),
         twin=table.twin,
-        points={
-            row.label: BaselineRatio(row.to_baseline.ratio, row.to_baseline.verdict)
-            for row in table.rows
-            if row.to_baseline
-        },
+        points={row.label: row.to_baseline for row in table.rows if row.to_baseline},
     )
 
 
@@ -232,7 +220,7 @@ def _twin_over_hosts(measured: Iterable[BenchmarkRatios]) -> Ratio | None:
     return _over(twins) if twins else None
 
 
-def _host_row(label: str, over: Comparison, points: Mapping[str, BaselineRatio]) -> HostRow:
+def _host_row(label: str, over: Comparison, points: Mapping[str, Comparison]) -> HostRow:
     verdicts = Counter(point.verdict for point in points.values())
     ends = sorted((point.ratio.estimate, host) for host, point in points.items())
     counts = (verdicts[verdict] for verdict in Verdict)

@@ -11,7 +11,7 @@ from rich.text import Text
 from interlock.analysis import comparison as compare
 from interlock.analysis.comparison import Row, Summary, Table
 from interlock.analysis.not_measured import every_reason
-from interlock.analysis.scaling import CurveGroup, ThroughputPoint, curve_groups
+from interlock.analysis.scaling import Curve, CurveGroup, ThroughputPoint, curve_groups
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict, compare_instructions
 from interlock.catalog.workloads import Benchmark, Metric
@@ -420,10 +420,16 @@ def curves_section(of: CurveGroup) -> Section:
     """Return the table of one group of curves, a row for each variant."""
     beyond = [f"{workers} (> {of.cores} cores)" for workers in of.workers if workers > of.cores]
     within = [str(workers) for workers in of.workers if workers <= of.cores]
-    columns = ("variant", *within, *beyond)
-    curves = [(curve.label, curve.points) for curve in of.curves] + [("best limit", of.limit)] * bool(of.limit)
-    rows = [(label, *_throughputs(of, points)) for label, points in curves]
+    columns = ("variant", *within, *beyond, "best gain over 1")
+    rows = [(curve.label, *_throughputs(of, curve.points), _gain_text(curve)) for curve in of.curves]
+    rows += [("best limit", *_throughputs(of, of.limit), "-")] if of.limit else []
     return Section(f"{of.workload.name}: {of.name}, {of.unit} by workers, higher is better", columns, tuple(rows))
+
+
+def _gain_text(curve: Curve) -> str:
+    best = curve.best
+    gain = curve.gain(best)
+    return f"{gain:.2f}x at {best.workers}" if gain else "-"
 
 
 def _throughputs(of: CurveGroup, points: Sequence[ThroughputPoint]) -> Iterator[str]:

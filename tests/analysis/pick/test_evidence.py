@@ -18,7 +18,6 @@ from interlock.analysis.pick.evidence import (
     choose_experiment,
     measuring_command,
     shares_of,
-    uncounted,
 )
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Condition, Gil
@@ -77,8 +76,6 @@ def test_what_does_not_rank_today_counts_only_where_it_is_named() -> None:
     experiment = recorded().experiment
     assert list(shares_of(experiment, wanting("download"), known)) == [("download", "one")]
     assert list(shares_of(experiment, wanting("download/two"), known)) == [("download", "two")]
-    assert uncounted(experiment, wanting("download", "locks"), known) == ["download/two"]
-    assert uncounted(experiment, wanting("download/one"), known) == []
 
 
 def on_cpus(cpus: int, known: list[Benchmark], *weights: str, cores: int = 2, **more: Any) -> list[str]:

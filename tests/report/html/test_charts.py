@@ -15,19 +15,19 @@ import vl_convert
 from interlock.report.html import frames as figures
 from interlock.report.html import page
 from interlock.report.html.drawing import NARROW, WIDE, Chart, Layout, token
-from tests.reports import ReportInput, example, reference, scaled
+from tests.reports import ReportInput, example, reference
 
-EXPERIMENTS = ("small", "57 rows", "curves")
-UNITS = re.compile(r"\(x\b|\(x,|System calls per|Throughput \(")
+EXPERIMENTS = ("small", "57 rows")
+UNITS = re.compile(r"\(x\b|\(x,|System calls per")
 
 
 @cache
 def experiments() -> dict[str, ReportInput]:
-    return dict(zip(EXPERIMENTS, (example(), reference("b"), scaled()), strict=True))
+    return dict(zip(EXPERIMENTS, (example(), reference("b")), strict=True))
 
 
 def drawn(report: ReportInput) -> list[tuple[Chart, list[figures.Record]]]:
-    frames = figures.frames(*report[:2])
+    frames = figures.frames(report[1])
     return [(chart, records_of(chart, frames[chart.frame])) for chart in page.all_charts(report[1], frames)]
 
 
@@ -49,7 +49,6 @@ def charts_of(name: str) -> list[tuple[Chart, list[figures.Record]]]:
     chosen: dict[str, Callable[[Chart], bool]] = {
         "small": lambda _: True,
         "57 rows": lambda chart: chart.where.get("benchmark", "locks queue") == "locks queue",
-        "curves": lambda chart: chart.frame == "points",
     }
     return [one for one in all_of(name) if chosen[name](one[0])]
 

@@ -16,7 +16,7 @@ from tests.reports import VARIANTS, example
 
 @cache
 def example_frames() -> dict[str, Frame]:
-    return dict(figures.frames(*example()[:2]))
+    return dict(figures.frames(example()[1]))
 
 
 def one(frame: str, **where: Any) -> Record:
@@ -36,7 +36,7 @@ def test_the_ends_of_one_round_are_open() -> None:
     experiment = make_experiment(["cpython-3.13", "cpython-3.14t"])
     values = {("cpython-3.13", "locks"): {"uncontended": make_values([1.0])}}
     values |= {("cpython-3.14t", "locks"): {"uncontended": make_values([2.0])}}
-    frames = figures.frames(experiment, comparison.tables(experiment, values, {}))
+    frames = figures.frames(comparison.tables(experiment, values, {}))
     record = frames["ratios"][1]
     assert (record["ratio"], record["low"], record["high"]) == (2.0, None, None)
     assert record["text"] == "2.000x [one round]"

@@ -19,7 +19,7 @@ from interlock.results.journal import KILLED
 from interlock.untrusted import CONTROL
 from tests.builders import make_cell
 from tests.picks import make_pick
-from tests.reports import CANNOT, FIVE, VARIANTS, example, reference
+from tests.reports import CANNOT, FIVE, VARIANTS, example, reference, scaled
 
 # Of 57 rows; a core set is smaller.
 MOST_BYTES = 1_000_000
@@ -167,6 +167,13 @@ def test_the_tables_of_a_chart_stand_below_it_whole_and_without_javascript() -> 
         table = re.search(rf"<caption>{re.escape(title)}.*?</table>", example_body(), flags=re.DOTALL | re.IGNORECASE)
         assert table is not None, title
         assert f">{cell}</td>" in table[0]
+
+
+def test_throughput_by_workers_is_a_table_of_its_own() -> None:
+    body = without_scripts(page.page(*scaled()))
+    section = body[body.index('<section id="scaling"') :]
+    assert "<h3>threads: pure, tasks/s by workers, higher is better</h3>" in section
+    assert ">1.94x at 8</td>" in section
 
 
 def test_the_machine_the_warnings_and_the_command_are_told() -> None:

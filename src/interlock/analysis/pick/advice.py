@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from interlock.analysis import not_measured
 from interlock.analysis.pick import sentences
-from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, uncounted
+from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command
 from interlock.analysis.pick.exclusions import (
     LocalImage,
     broken_imports,
@@ -352,10 +352,7 @@ def _notes(evidence: Evidence, ranked: Ranking, elsewhere: Sequence[Evidence]) -
 
 
 def _notes_on_cpus(evidence: Evidence) -> Iterator[str]:
-    """Yield what does not count on this number of CPUs, and what the figures do not show of it."""
-    if left_out := uncounted(evidence.experiment, evidence.criteria, evidence.catalog.workloads):
-        cpus = cpus_text(evidence.criteria.cpus)
-        yield f"of no weight on {cpus}, unless named with --workload: {', '.join(left_out)}"
+    """Yield what the figures do not show of this number of CPUs."""
     if evidence.counts_otherwise:
         other = 2 if evidence.criteria.cpus == 1 else 1
         yield f"for {cpus_text(other)} other benchmarks count, and the ranking may differ: --cpus {other}"

@@ -217,17 +217,6 @@ def _as_today(benchmark: Benchmark, workload: Workload | None) -> Benchmark:
     return benchmark.model_copy(update={"counts_for": today.counts_for, "scaling": today.scaling})
 
 
-def uncounted(experiment: Experiment, criteria: Criteria, known: Workloads) -> list[str]:
-    """Return the benchmarks of the weighted workloads that do not count, as `--workload` names them."""
-    counting = shares_of(experiment, criteria, known)
-    return [
-        f"{name}/{benchmark.name}"
-        for name in dict.fromkeys(weight.workload for weight in criteria.weights if weight.benchmark is None)
-        for benchmark in experiment.workloads[name].benchmarks
-        if (name, benchmark.name) not in counting
-    ]
-
-
 def _todo(criteria: Criteria, known: Workloads) -> str:
     names = [weight.workload for weight in criteria.weights if weight.workload in known]
     return (

@@ -1,4 +1,4 @@
-"""Charts of the page: ratios, system calls, throughput by workers. Pure."""
+"""Charts of the page: ratios and system calls. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from interlock.catalog.types import slug
 from interlock.report.experiment import per_unit
 from interlock.report.html import drawing
 from interlock.report.html.drawing import (
-    AT_BOTTOM,
     INK,
-    MUTED,
     PAPER,
     Chart,
     Drawing,
@@ -34,13 +32,11 @@ from interlock.report.html.drawing import (
 )
 from interlock.report.html.frames import (
     BASELINE,
-    LIMITED,
-    MEASURED,
     OTHER,
     Record,
     key_of,
 )
-from interlock.report.tables import figure_text, ratio_text, rounds_text
+from interlock.report.tables import ratio_text, rounds_text
 
 
 def calls_chart(table: Table, frame: Sequence[Record], named: Sequence[str]) -> Chart | None:
@@ -79,106 +75,6 @@ def _calls(layout: Layout, *, paint: Mapping[str, str], unit: str) -> Drawing:
     total = rows().transform_aggregate(total="sum(calls)", order="min(order)", groupby=["variant"])
     shown = total.transform_calculate(shown="format(datum.total, datum.total < 1000 ? '.3~r' : ',.0f')")
     return layered(layout, 66, [bars, drawing.figures(layout, shown), *names(layout)])
-
-
-CURVE_COLOURS = {MEASURED: drawing.FASTER, LIMITED: drawing.GOOD}
-DASHES = {MEASURED: [1, 0], LIMITED: [2, 2]}
-# Height of a curve in its row.
-CURVE_PX = 78
-
-
-def scaling_chart(about: Record, frame: Sequence[Record]) -> Chart:
-    """Return the chart of a group of curves, one for each variant."""
-    title, cores = about["curve"], about["cores"]
-    present = {record["kind"] for record in frame if record["curve"] == title}
-    more = f", hollow with more workers than the {cores} cores" if about["workers"][-1] > cores else ""
-    limit = "; the dotted line is the limit" if LIMITED in present else ""
-    if about["limit"] is not None and LIMITED not in present:
-        limit = f"; the limit, up to {figure_text(about['limit'])}, is far above"
-    says = (
-        f"Throughput ({about['unit']}) by number of workers (logarithmic), scaled in each row to the highest that "
-        f"was measured, {figure_text(about['most'])}: dots have 95 % intervals{more}{limit}; the "
-        "number is the best gain over one worker."
-    )
-    draw = partial(_curve, about=about, kinds={kind: name for kind, name in CURVE_COLOURS.items() if kind in present})
-    return Chart(f"scaling-{slug(title)}", f"{title}: scaling", says, "points", draw, {"curve": title}, tall=True)
-
-
-def _curve(layout: Layout, *, about: Record, kinds: Mapping[str, str]) -> Drawing:
-    workers, cores = about["workers"], about["cores"]
-    scale = alt.Scale(type="log", base=2, domain=[workers[0] / 1.15, workers[-1] * 1.15], nice=False)
-    axis = alt.Axis(orient="top", title="workers", values=workers, format="d", grid=False)
-    x = alt.X("workers:Q", scale=scale, axis=axis)
-    legend = alt.Legend(symbolType="square", columns=2 if layout.narrow else 4)
-    place: dict[str, Any] = {
-        "x": x,
-        "y": y_of(layout, lines=False),
-        "color": alt.Color("kind:N", scale=scaled(kinds), legend=legend),
-        "tooltip": tips({"variant": "variant", "workers": "workers", "text": "throughput"}),
-    }
-    floor = rows().transform_aggregate(order="min(order)", groupby=["variant"])
-    parts = [
-        floor.mark_rule(color=token("line"), yOffset=layout.mark_dy + CURVE_PX / 2).encode(y=y_of(layout, lines=False)),
-        *_cores_line(cores, x, about),
-        *(_curve_line(layout, kind, place) for kind in DASHES if kind in kinds),
-        _marks_of(MEASURED)
-        .mark_rect(
-            width=2,
-            yOffset=_from_top(layout, "(datum.low + datum.high) / 2"),
-            height=alt.ExprRef(f"max(1, {CURVE_PX} * (datum.high - datum.low))"),
-        )
-        .encode(**place),
-        _curve_dots(layout, over=False).encode(**place),
-        _curve_dots(layout, over=True).encode(**place),
-        drawing.figures(layout, _best_figures(), lines=False),
-        *names(layout),
-    ]
-    return layered(layout, 78, parts)
-
-
-def _best_figures() -> alt.Chart:
-    """Return the number of each row, once."""
-    shown: alt.Chart = rows().transform_aggregate(order="min(order)", shown="min(shown)", groupby=["variant"])
-    return shown
-
-
-def _marks_of(kind: str) -> alt.Chart:
-    chart: alt.Chart = rows().transform_filter(f"datum.kind === '{kind}'")
-    return chart
-
-
-def _from_top(layout: Layout, part: str) -> alt.ExprRef:
-    """Return the distance of a part of the full height from the middle of its row, in pixels."""
-    return alt.ExprRef(f"{layout.mark_dy + CURVE_PX / 2} - {CURVE_PX} * {part}")
-
-
-def _curve_line(layout: Layout, kind: str, place: Mapping[str, Any]) -> alt.Chart:
-    mark = _marks_of(kind).mark_line(strokeWidth=1.5, strokeDash=DASHES[kind], yOffset=_from_top(layout, "datum.part"))
-    line: alt.Chart = mark.encode(**place, detail=alt.Detail("variant:N"), order=alt.Order("workers:Q"))
-    return line
-
-
-def _curve_dots(layout: Layout, *, over: bool) -> alt.Chart:
-    """Return the dots up to the number of cores, filled; or with `over` those beyond it, hollow."""
-    kept = _marks_of(MEASURED).transform_filter("datum.over" if over else "!datum.over")
-    mark: dict[str, Any] = {"fill": token(PAPER), "strokeWidth": 1.5} if over else {"filled": True}
-    dots: alt.Chart = kept.mark_point(
-        shape="circle", size=50, opacity=1, yOffset=_from_top(layout, "datum.part"), **mark
-    )
-    return dots
-
-
-def _cores_line(cores: int, x: alt.X, about: Record) -> list[alt.Chart]:
-    """Return a line at the number of cores; none if no more workers than that were measured."""
-    if not about["workers"][0] <= cores < about["workers"][-1]:
-        return []
-    lone = alt.Chart(alt.InlineData([{"workers": cores}]))
-    return [
-        lone.mark_rule(color=token("band-edge"), strokeDash=[3, 3]).encode(x=x),
-        lone.mark_text(color=token(MUTED), align="left", dx=4, dy=-6, fontSize=11, text=f"{cores} cores").encode(
-            x=x, y=AT_BOTTOM
-        ),
-    ]
 
 
 VERDICT_COLOURS = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import altair as alt
@@ -98,7 +98,6 @@ def variables(theme: str) -> str:
 TEXT_PX = 12
 # Ready-made: Altair takes long to find out what a plain value is for.
 AT_LEFT, AT_RIGHT = alt.XValue(0), alt.XValue("width")  # type: ignore[no-untyped-call]
-AT_BOTTOM = alt.YValue("height")  # type: ignore[no-untyped-call]
 # Ticks of a logarithmic axis within a decade, from many to few.
 LADDERS = ((1, 1.1, 1.2, 1.3, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
 
@@ -120,8 +119,6 @@ class Layout:
 
 WIDE = Layout(narrow=False, step_px=20, ticks=9)
 NARROW = Layout(narrow=True, step_px=40, ticks=5, mark_dy=8, text_dy=-10)
-# Layouts for charts with a small chart in each row.
-TALL = {WIDE: replace(WIDE, step_px=104), NARROW: replace(NARROW, step_px=124, mark_dy=8, text_dy=-44)}
 
 
 @dataclass(frozen=True)
@@ -135,22 +132,16 @@ class Chart:
     draw: Callable[[Layout], Drawing]
     where: Mapping[str, str] = field(default_factory=dict)
     needs: str | None = None  # a record without this figure is not drawn
-    tall: bool = False  # whether each row is a small chart
-
-    def place(self, layout: Layout) -> Layout:
-        """Return the layout with rows of the height that this chart needs."""
-        return TALL[layout] if self.tall else layout
 
     def specification(self, layout: Layout) -> dict[str, Any]:
         """Return the chart as Vega-Lite; its data are to be the data set 'rows', each record with its `order`."""
-        place = self.place(layout)
         # Altair's checks against its schema take most of the page's time; tests/report/html/test_charts.py makes them.
         with alt.utils.schemapi.debug_mode(False):
-            drawn = self.draw(place)
+            drawn = self.draw(layout)
         return {
             "$schema": alt.SCHEMA_URL,
             "config": CONFIG,
-            "height": {"step": place.step_px},
+            "height": {"step": layout.step_px},
             "description": self.says,
             **drawn,
         }

@@ -21,7 +21,6 @@ import vl_convert
 from interlock.analysis.claims import ClaimVerdict, Finding, allowed_text, figure_text
 from interlock.analysis.comparison import Table, summaries
 from interlock.analysis.not_measured import every_reason
-from interlock.analysis.scaling import curve_groups
 from interlock.catalog.project import cache_folder
 from interlock.report import experiment as report
 from interlock.report.html import charts
@@ -60,7 +59,7 @@ def page(
     goes_on: bool = False,
 ) -> str:
     """Return the whole report of an experiment as one HTML file, which loads itself again if the experiment goes on."""
-    frames = figures.frames(experiment, tables)
+    frames = figures.frames(tables)
     drawn = all_charts(tables, frames)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("interlock.report.html"),
@@ -77,8 +76,9 @@ def page(
         names=figures.variant_names(experiment),
         charts=drawn,
         workloads=_workloads(tables),
-        sections=sections_behind(experiment, tables),
+        sections=sections_behind(tables),
         summary=report.summary_section(experiment, tables),
+        curves=report.scaling_sections(experiment, tables),
         images=report.image_section(experiment),
         heat=heat_map(tables),
         shades=list(SHADES),
@@ -183,7 +183,7 @@ def _chart(chart: Chart) -> dict[str, Any]:
         "frame": chart.frame,
         "where": chart.where,
         "needs": chart.needs,
-        "stepPx": {"wide": chart.place(WIDE).step_px, "narrow": chart.place(NARROW).step_px},
+        "stepPx": {"wide": WIDE.step_px, "narrow": NARROW.step_px},
         "wide": chart.specification(WIDE),
         "narrow": chart.specification(NARROW),
     }
@@ -210,9 +210,9 @@ def _workloads(tables: Sequence[Table]) -> dict[str, list[str]]:
     return keys
 
 
-def sections_behind(experiment: Experiment, tables: Sequence[Table]) -> dict[tuple[str, str], list[Section]]:
+def sections_behind(tables: Sequence[Table]) -> dict[tuple[str, str], list[Section]]:
     """Return the report's tables by the frame of a chart and what it is of: they stand below it."""
-    behind = {("points", group.title): [report.curves_section(group)] for group in curve_groups(experiment, tables)}
+    behind: dict[tuple[str, str], list[Section]] = {}
     for table in tables:
         details = report.detail_section(table)
         behind["ratios", figures.key_of(table)] = [*report.benchmark_sections([table]), *([details] if details else [])]
@@ -237,7 +237,6 @@ def all_charts(tables: Sequence[Table], frames: Mapping[str, Frame]) -> list[Cha
     named = top_calls(frames["calls"])
     charts_or_none = [
         *(charts.benchmark_chart(table, frames["ratios"]) for table in tables),
-        *(charts.scaling_chart(group, frames["points"]) for group in frames["curves"]),
         *(charts.calls_chart(table, frames["calls"], named) for table in tables),
     ]
     return [chart for chart in charts_or_none if chart]
