@@ -48,8 +48,8 @@ STATE = (
 )
 COMPARED = (
     ("ratio", "number", "time per unit of work divided by {}'s, geometric mean over the rounds; above 1 is slower"),
-    ("low", "number", "lower end of the 95 % interval; empty after one round"),
-    ("high", "number", "upper end of the 95 % interval; empty after one round"),
+    ("low", "number", "lower end of the 95 % interval, of what is undecided the adjusted one; empty after one round"),
+    ("high", "number", "upper end of that interval; empty after one round"),
     ("p", "number", "p-value for both being equal, of this ratio alone"),
     ("p_adjusted", "number", "the same, adjusted for the looks and for the number of ratios in the table"),
     ("p_same", "number", "p-value for a difference of the margin or more, adjusted for the looks"),
