@@ -293,16 +293,28 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
 
 
 def built_otherwise(images: Iterable[Built], label: str, other: str) -> str:
-    """Return what optimised two interpreters, as 'PGO and LTO beside neither', if it differs; empty if not.
-
-    What is not known of one of them counts as the same. The -O option does not count: some variants are there to show
-    what it is worth.
-    """
+    """Return what optimised two rows' interpreters, if not the same; empty if alike. The -O option does not count."""
     known = {image.variant: image.optimisations for image in images}
-    mine, theirs = (known.get(split_label(row)[0]) for row in (label, other))
-    if mine is None or theirs is None or mine == theirs:
+    return other_optimisation(known.get(split_label(label)[0]), known.get(split_label(other)[0]))
+
+
+def other_optimisation(mine: Sequence[str] | None, theirs: Sequence[str] | None) -> str:
+    """Return what optimised one and what the other, if not the same; what is not known of one counts as the same."""
+    if mine is None or theirs is None or list(mine) == list(theirs):
         return ""
-    return " beside ".join(" and ".join(optimisations) or "neither PGO nor LTO" for optimisations in (mine, theirs))
+    return f"{optimisation_text(mine)} instead of {optimisation_text(theirs)}"
+
+
+def optimisation_text(names: Sequence[str] | None) -> str:
+    """Return what optimised an interpreter besides -O, in words."""
+    return "PGO and LTO unknown" if names is None else " and ".join(names) or "neither PGO nor LTO"
+
+
+def baseline_optimisation(experiment: Experiment) -> str:
+    """Return what optimised the baseline's interpreter, in words."""
+    name = split_label(experiment.settings.baseline)[0]
+    known = (image.optimisations for image in experiment.images if image.variant == name)
+    return optimisation_text(next(known, None))
 
 
 def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:

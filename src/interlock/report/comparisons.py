@@ -177,7 +177,7 @@ def as_json(changes: Changes) -> str:
     return Compared(
         kind=ComparedHosts(**cohort.kind._asdict()),
         baseline=cohort.baseline,
-        profile=cohort.profile,
+        optimised_by=cohort.optimised_by,
         before=_side(changes.before),
         after=_side(changes.after),
         baseline_image=changes.baseline_image,

@@ -97,7 +97,7 @@ def _lines(pairs: Iterator[tuple[str, str]], style: str = "") -> RenderableType:
 
 def _head(pick: Pick) -> Iterator[tuple[str, str]]:
     origin = " (shipped with Interlock)" if pick.shipped else ""
-    yield "figures", f"experiment {pick.experiment}{origin}, profile {pick.measured_profile}, on {pick.machine}"
+    yield "figures", f"experiment {pick.experiment}{origin}, on {pick.machine}"
     differs = "; ".join(
         f"{difference.what} {difference.here} instead of {difference.there}" for difference in pick.apart
     )
