@@ -57,6 +57,20 @@ def test_a_page_is_quiet_fetches_nothing_and_is_not_wider_than_its_window(opened
     assert window.page.evaluate(ASTRAY) == []
 
 
+@pytest.mark.parametrize(("width", "most_px"), [("desk", 26), ("phone", 50)])
+def test_a_row_of_a_chart_is_low_and_a_tick_one_line(opened: Open, width: str, most_px: int) -> None:
+    page = opened("5 rows", width).page
+    heights = "all => all.map(one => one.getBoundingClientRect().height)"
+    assert max(page.locator(".dots li").evaluate_all(heights)) <= most_px
+    assert max(page.locator(".axis span").evaluate_all(heights)) <= 26
+
+
+def test_a_long_word_of_a_reason_does_not_make_the_page_wider_than_a_phone(opened: Open) -> None:
+    page = opened("5 rows", "phone").page
+    page.locator("#changes").evaluate("one => one.insertAdjacentHTML('beforeend', `<p>${'x'.repeat(300)}</p>`)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS["phone"]
+
+
 @pytest.mark.parametrize("rows", ROWS)
 def test_a_row_of_the_chart_stands_for_each_ratio(opened: Open, rows: str) -> None:
     assert opened(rows).names_in(CHART) == list(ratios_of(rows, "locks queue"))
