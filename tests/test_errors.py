@@ -101,14 +101,12 @@ def test_the_last_line_is_quoted_with_both_its_ends_but_not_for_pages() -> None:
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # The module of each project that only an extra brings.
 MODULES = {
-    "altair": "altair",
     "ansible-core": "ansible",
     "cyclonedx-python-lib": "cyclonedx",
     "sigstore": "sigstore",
     "numpy": "numpy",
     "pyperf": "pyperf",
     "scipy": "scipy",
-    "vl-convert-python": "vl_convert",
 }
 # A module that is None in sys.modules cannot be found or imported.
 WITHOUT = "import sys; sys.modules |= dict.fromkeys({}); from interlock.cli.main import main; main()"

@@ -18,6 +18,7 @@ from interlock.analysis.claims import (
     ClaimVerdict,
     Finding,
     allowed_range,
+    allowed_text,
     disturbances,
     evaluate,
     subjects_of,
@@ -528,3 +529,11 @@ def test_a_bound_reaches_as_far_as_it_says() -> None:
     assert allowed_range(make_claim(published=2.0, tolerance=0.5)) == (1.0, 3.0)
     assert allowed_range(make_claim(published=2.0, tolerance=0.5, bound="at-most")) == (0.0, 3.0)
     assert allowed_range(make_claim(published=2.0, tolerance=0.5, bound="at-least")) == (1.0, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("bound", "text"),
+    [(Bound.EXACT, "0.450 to 0.550"), (Bound.AT_MOST, "at most 0.550"), (Bound.AT_LEAST, "at least 0.450")],
+)
+def test_what_a_claim_allows_is_a_range_or_a_limit(bound: Bound, text: str) -> None:
+    assert allowed_text(make_claim(bound=bound)) == text

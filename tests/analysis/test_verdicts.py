@@ -50,6 +50,28 @@ def test_a_difference_needs_p_and_interval_and_what_is_within_the_margin_is_the_
     assert Comparison(BASE, found, p, p_same).verdict == verdict
 
 
+def test_the_interval_is_the_one_that_decides() -> None:
+    """It was 0.803x [0.693, 0.931], undecided."""
+    alone = ratio(0.9, 0.04)
+    assert alone.high < 1
+    family = {"near": alone, **{str(number): ratio(1.0, 0.05) for number in range(9)}}
+    decided, near = compared(BASE, {"near": alone})["near"], compared(BASE, family)["near"]
+    assert (decided.verdict, decided.ratio) == (Verdict.FASTER, alone)
+    assert near.verdict is Verdict.UNDECIDED
+    assert near.ratio.low < alone.low
+    assert near.ratio.low <= 1 <= near.ratio.high
+    assert (near.ratio.estimate, near.ratio.p) == (alone.estimate, alone.p)
+
+
+def test_no_interval_leaves_1_out_where_looks_and_family_leave_a_row_undecided() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(30):
+        rows = {str(number): list(rng.lognormal(0.03 * number, 0.05, 7)) for number in range(6)}
+        pairs = [(label, "0") for label in rows if label != "0"]
+        for one in compare_rows(rows, pairs, "0", end=RoundsEnd.REACHED).values():
+            assert one.verdict is not Verdict.UNDECIDED or one.ratio.low <= 1 <= one.ratio.high
+
+
 @pytest.mark.parametrize(
     ("found", "margin", "shown"),
     [

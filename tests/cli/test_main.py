@@ -75,7 +75,7 @@ def test_the_list_of_commands_says_what_the_command_itself_says_first(name: str)
     assert str(load_command(name).help).splitlines()[0] == COMMANDS[name].help
 
 
-HEAVY = ("docker", "numpy", "pandas", "altair", "scipy", "pydantic")
+HEAVY = ("docker", "numpy", "pandas", "scipy", "pydantic")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["pick", "--help"], ["version", "--help"]])

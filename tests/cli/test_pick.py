@@ -218,7 +218,6 @@ def test_an_end_of_life_is_of_today(run: Entry, project: Path, monkeypatch: pyte
         ("--workload locks=-1", "--workload", ["'locks=-1'"]),
         ("--workload locks/x", "--workload", ["locks", "'x'"]),
         ("--workload startup", "", ["startup", "2026-11-22-a"]),
-        ("--workload locks --threads 64", "--threads", ["locks", "4", "64"]),
         ("--workload locks --max-rss much", "--max-rss", ["'much'"]),
         ("--workload locks --min-python new", "--min-python", ["'new'"]),
         ("--workload locks --supported-until x", "--supported-until", ["'x'"]),

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from typer.testing import CliRunner, Result
 from interlock.analysis.verdicts import Verdict
 from interlock.cli import main, report
 from interlock.cli.options import PlainConsole
-from interlock.errors import InterlockError, KindError, MissingExtraError, StoreError, UsageError
+from interlock.errors import InterlockError, KindError, StoreError, UsageError
 from interlock.report import overview
 from interlock.report.export import TABLES
 from interlock.results import store
@@ -199,29 +198,11 @@ def test_a_project_without_claims_has_a_page_without_them(
     assert invoke(folder, "--html") == f"{folder / 'report.html'}\n"
 
 
-@pytest.fixture
-def without_report_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installation as on a fleet's host: without the libraries of the extra 'report'."""
-    for name in [name for name in sys.modules if name.startswith("interlock.report.html")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("interlock.report.html", raising=False)
-    for name in ("altair", "vl_convert"):
-        monkeypatch.setitem(sys.modules, name, None)
-
-
-@pytest.mark.usefixtures("without_report_extra")
-def test_without_the_libraries_for_charts_a_matrix_ends_with_its_report_as_text(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_matrix_ends_with_its_report_as_text_and_as_a_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     store.write_json(tmp_path / "experiment.json", make_experiment(["cpython-3.13"], cells=[make_cell("cpython-3.13")]))
     report.write_report(tmp_path)
-    assert capfd.readouterr().out.splitlines()[-1].endswith(str(tmp_path / "report.md"))
-    assert not (tmp_path / "report.html").exists()
-
-
-@pytest.mark.usefixtures("without_report_extra")
-def test_without_the_libraries_for_charts_a_page_says_what_to_install(folder: Path) -> None:
-    assert "interlock[report]" in refused(MissingExtraError, "report", str(folder), "--html").todo
+    assert capfd.readouterr().out.splitlines()[-1].endswith(str(tmp_path / "report.html"))
+    assert (tmp_path / "report.md").exists()
 
 
 def test_without_results_of_ones_own_a_report_is_of_a_shipped_experiment_and_says_so(

@@ -90,9 +90,7 @@ def test_the_hosts_of_a_kind_are_counted_and_the_extremes_named() -> None:
 
 
 def test_a_change_has_both_ratios_their_change_and_both_experiments() -> None:
-    plain = json.loads(
-        json.dumps(comparisons.changes_data(changes(make_extract({OTHER: 2.0}), make_extract({OTHER: 2.4}, 1))))
-    )
+    plain = json.loads(comparisons.as_json(changes(make_extract({OTHER: 2.0}), make_extract({OTHER: 2.4}, 1))))
     assert plain["kind"]["cpu"] == "Example CPU 9000"
     assert plain["after"]["name"] == "2026-11-02-a"
     (row,) = plain["tables"][0]["rows"]
@@ -102,35 +100,17 @@ def test_a_change_has_both_ratios_their_change_and_both_experiments() -> None:
 
 def test_the_open_ends_of_one_round_are_null() -> None:
     found = changes(*(make_extract({OTHER: 2.0}, day, rounds=1) for day in (0, 1)))
-    (row,) = json.loads(json.dumps(comparisons.changes_data(found), allow_nan=False))["tables"][0]["rows"]
+    (row,) = json.loads(comparisons.as_json(found))["tables"][0]["rows"]
     assert (row["before"]["low"], row["before"]["high"]) == (0, None)
 
 
-@pytest.fixture
-def folders(tmp_path: Path) -> list[Path]:
-    return [write_experiment(tmp_path / f"e{day}", {OTHER: 1.0 + day}, day) for day in range(4)]
-
-
-def test_experiments_come_back_in_their_order(folders: list[Path]) -> None:
-    found = comparisons.read_extracts(folders)
-    assert [one.name for one in found] == [f"2026-11-{day:02}-a" for day in (1, 2, 3, 4)]
-    points = [one.measured["locks", "uncontended"].points[OTHER] for one in found]
-    assert [point.ratio.estimate for point in points] == pytest.approx([1, 2, 3, 4])
-
-
-def test_on_several_cores_they_are_the_same(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = comparisons.read_extracts(folders)
-    monkeypatch.setattr(comparisons, "MIN_PER_PROCESS", 2)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    assert comparisons.read_extracts(folders) == alone
-
-
-def test_a_spoilt_file_is_named_from_another_process_too(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    spoilt = folders[2] / "box" / OTHER / "locks.json"
+def test_an_experiment_is_read_with_its_ratios_and_a_spoilt_file_of_it_is_named(tmp_path: Path) -> None:
+    folder = write_experiment(tmp_path / "e", {OTHER: 2.0}, 1)
+    one = comparisons.read_extract(folder)
+    assert one.name == "2026-11-02-a"
+    assert one.measured["locks", "uncontended"].points[OTHER].ratio.estimate == pytest.approx(2)
+    spoilt = folder / "box" / OTHER / "locks.json"
     spoilt.write_text("{", encoding="utf-8")
-    for fewest in (100, 2):
-        monkeypatch.setattr(comparisons, "MIN_PER_PROCESS", fewest)
-        monkeypatch.setattr("os.cpu_count", lambda: 2)
-        with pytest.raises(StoreError) as caught:
-            comparisons.read_extracts(folders)
-        assert caught.value.file == str(spoilt)
+    with pytest.raises(StoreError) as caught:
+        comparisons.read_extract(folder)
+    assert caught.value.file == str(spoilt)

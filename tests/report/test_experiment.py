@@ -187,7 +187,7 @@ def test_the_markdown_names_the_experiment_and_what_was_skipped() -> None:
     assert lines[0] == "# Experiment 2026-11-21-a"
     assert lines[lines.index("## Skipped, and why") + 2 :] == [
         "- nogil-3.9: unavailable: example.org: no such host",
-        "- cpython-2.7-nothreads / locks / all: unsupported: cannot | start threads",
+        "- locks on cpython-2.7-nothreads: unsupported: cannot | start threads",
     ]
 
 
@@ -319,7 +319,8 @@ def curves_of(cores: int) -> CurveGroup:
 
 def test_the_table_of_curves_marks_more_workers_than_cores_and_ends_with_the_limit() -> None:
     section = report.curves_section(curves_of(cores=2))
-    assert section.columns == ("variant", "1", "2", "4 (> 2 cores)", "8 (> 2 cores)")
+    assert section.columns == ("variant", "1", "2", "4 (> 2 cores)", "8 (> 2 cores)", "best gain over 1")
+    assert [row[-1] for row in section.rows] == ["1.00x at 1", "1.48x at 8", "1.94x at 8", "-"]
     assert section.rows[-1][0] == "best limit"
 
 
@@ -378,15 +379,15 @@ def test_everything_without_a_figure_has_a_line_with_its_reason() -> None:
     )
     assert report.skipped(experiment) == [
         "nogil-3.9: unavailable: no place has it",
-        "cpython-3.13 / locks / queue: timed out: it had not ended",
-        "cpython-3.14t / locks / queue, uncontended: unsupported: no threads",
-        "cpython-3.14t / locks: no profile: it crashed",
+        "locks/queue on cpython-3.13: timed out: it had not ended",
+        "locks on cpython-3.14t: unsupported: no threads",
+        "locks on cpython-3.14t: no profile: it crashed",
     ]
 
 
 def test_a_cell_that_was_never_reached_is_listed() -> None:
     experiment = make_experiment([BASE], cells=[make_cell(BASE, outcome=FAILED)])
-    assert report.skipped(experiment) == ["cpython-3.13 / locks / all: failed: it crashed"]
+    assert report.skipped(experiment) == ["locks on cpython-3.13: failed: it crashed"]
 
 
 def test_a_twin_that_failed_is_listed_because_without_it_there_is_no_noise_to_compare_with() -> None:
@@ -397,7 +398,7 @@ def test_a_twin_that_failed_is_listed_because_without_it_there_is_no_noise_to_co
 
 
 def test_where_all_is_well_nothing_is_skipped() -> None:
-    assert report.skipped(make_experiment()) == []
+    assert report.skipped(make_experiment()) == ["nothing"]
 
 
 def test_only_what_failed_is_a_failure() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from interlock.catalog.project import Catalog
 from interlock.report import machine_readable
 from interlock.report import trials as report
 from interlock.report.experiment import headline, markdown
+from interlock.report.html.page import page
 from interlock.report.opening import ended_lines, opening_of
 from interlock.results.experiments import Experiment, Outcome, State
 from interlock.results.json_documents import Reported
@@ -99,10 +99,7 @@ def test_a_trial_that_was_ended_goes_on_by_its_own_command() -> None:
     assert f"{experiment.command} --resume {experiment.name}" in first
 
 
-def test_the_page_of_a_trial_has_its_verdicts(tmp_path: Path) -> None:
-    pytest.importorskip("altair")
-    from interlock.report.html.page import page  # noqa: PLC0415
-
+def test_the_page_of_a_trial_has_its_verdicts() -> None:
     experiment, table = make_tried(FAST | SLOW)
     opening = opening_of(experiment, {}, NOTHING, [table])
     text = page(experiment, [table], [], opening)

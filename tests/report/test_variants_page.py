@@ -140,7 +140,7 @@ def test_a_family_without_variants_has_no_section() -> None:
     none = known().model_copy(update={"variants": {NAME: known().variants[NAME]}})
     titles = re.findall("^## (.+)$", page(none, None), re.MULTILINE)
     family = known().families[known().variants[NAME].family].title
-    assert titles == [family, "Modes", "Differences from python:X-slim", "Sums"]
+    assert titles == [family, "Modes", "Differences from python:X-slim"]
 
 
 @pytest.mark.parametrize("label", [label for one in known().variants.values() for label in one.labels if "+" in label])
@@ -211,29 +211,6 @@ def test_the_same_difference_for_two_reasons_is_two_rows() -> None:
 def test_what_all_images_of_a_kind_differ_in_is_on_the_page(name: str) -> None:
     reason = known().differences[name].reason
     assert any(row[0] == name and reason in row[1:] for table in tables(plain()) for row in table)
-
-
-def test_every_sum_is_on_the_page_with_who_published_it_and_which_variants_use_it() -> None:
-    rows = next(rows for head, *rows in tables(plain()) if head[0] == "file")
-    signers = {one.sha256: one.sigstore for one in known().sources.sources.values()}
-    assert any(signers.values())
-    for variant in known().variants.values():
-        for part in (*variant.downloads, *variant.fallbacks):
-            signer = signers.get(part.sha256)
-            unsigned = f"{signer.identity} (sigstore)" if signer else "not checked"
-            key = f"`{part.signature.key}`" if part.signature else unsigned
-            wanted = [part.file, f"`{part.sha256}`", part.sum_from or "unknown", key]
-            found = [row for row in rows if [*row[:2], *row[3:5]] == wanted and variant.name in row[5].split(", ")]
-            assert found, part.file
-
-
-def test_a_file_is_on_the_page_with_where_it_is_fetched_from() -> None:
-    interpreter = known().variants[NAME].interpreter
-    assert interpreter
-    part = interpreter.model_copy(update={"places": ["pip/a==1", "pool/main/a/a.whl", "https://example.org/a.whl"]})
-    text = page(changed(interpreter=part), None)
-    (row,) = [row for table in tables(text) for row in table if row[0] == part.file and row[-1] == NAME]
-    assert row[2] == "pip's index, Debian pool, example.org"
 
 
 @pytest.mark.parametrize("name", ["without a record", "with a record", "with pipes and lines"])

@@ -111,16 +111,16 @@ def _table(before: Side, after: Side, key: BenchmarkKey) -> ChangeTable:
 def _left_out(before: Side, after: Side) -> list[str]:
     """Return a sentence for each thing that cannot be compared."""
     lines = []
-    for one, other in ((before, after), (after, before)):
-        here, there = ({key: side.labels(key) for key in side.extract.measured} for side in (one, other))
+    for mine, theirs in ((before, after), (after, before)):
+        here, there = ({key: side.labels(key) for key in side.extract.measured} for side in (mine, theirs))
         keys = [key for key in here if key not in there]
         labels = {label: None for key in here for label in here[key] if label not in set().union(*there.values())}
-        lines += [f"only in {one.name}: {', '.join(' '.join(key) for key in keys)}"] * bool(keys)
-        lines += [f"only in {one.name}: {', '.join(labels)}"] * bool(labels)
+        lines += [f"only in {mine.name}: {', '.join(' '.join(key) for key in keys)}"] * bool(keys)
+        lines += [f"only in {mine.name}: {', '.join(labels)}"] * bool(labels)
         for key in here:
             alone = [label for label in here[key] if label not in {*there.get(key, {}), *labels}]
             if key in there and alone:
-                lines.append(f"only in {one.name} {' '.join(key)}: {', '.join(alone)}")
+                lines.append(f"only in {mine.name} {' '.join(key)}: {', '.join(alone)}")
     for key in before.extract.measured:
         if key in after.extract.measured and before.command(key) != after.command(key):
             lines.append(f"{' '.join(key)} does something else: {before.command(key)}; now {after.command(key)}")

@@ -158,7 +158,9 @@ def _with_substitutes(claim: Claim, experiment: Experiment) -> Claim:
 
 def _with_substitution(reason: str, claim: Claim, used: Claim) -> str:
     pairs = ((used.variant, claim.variant), (used.against, claim.against))
-    return "; ".join([reason, *(f"{one} substitutes for {other}" for one, other in pairs if one != other)])
+    return "; ".join(
+        [reason, *(f"{used_label} substitutes for {label}" for used_label, label in pairs if used_label != label)]
+    )
 
 
 def _missing_needs(claim: Claim, experiment: Experiment) -> _Judgement | None:
@@ -215,7 +217,7 @@ def _ratio(claim: Claim, evidence: _Evidence) -> Comparison | _Judgement:
     two sides alone are compared, a figure for each block.
     """
     mine, theirs = sides = subjects_of(claim)
-    tables = {one.benchmark: fitted_rows(evidence.values, one.workload, one.benchmark) for one in sides}
+    tables = {side.benchmark: fitted_rows(evidence.values, side.workload, side.benchmark) for side in sides}
     for side in sides:
         if side.label not in tables[side.benchmark]:
             return _Judgement(ClaimVerdict.NO_DATA, f"{side} has no values of '{claim.metric.value}'")
@@ -241,7 +243,7 @@ def _by_block(metric: ClaimMetric, values: BenchmarkValues) -> Sequence[float]:
     if metric is ClaimMetric.SYS_SHARE:
         return by_block([system / (user + system) for user, system in cpu], values.blocks)
     which = 0 if metric is ClaimMetric.USER else 1
-    figures = [one[which] / units for one, units in zip(cpu, values.units, strict=True)]
+    figures = [times[which] / units for times, units in zip(cpu, values.units, strict=True)]
     return by_block(figures, values.blocks)
 
 
@@ -285,8 +287,10 @@ def _unusable(claim: Claim, ratio: Ratio, experiment: Experiment) -> _Judgement 
 
 def disturbances(experiment: Experiment, workload: str) -> list[str]:
     """Return what disturbed the machine during a workload's rounds, as recorded: stolen time, other programs, heat."""
-    mine = [one.removeprefix(f"{workload}: ") for one in experiment.warnings if one.startswith(f"{workload}: ")]
-    return [one.partition(": ")[0] for one in mine if not one.startswith(OF_VALUES)]
+    mine = [
+        warning.removeprefix(f"{workload}: ") for warning in experiment.warnings if warning.startswith(f"{workload}: ")
+    ]
+    return [warning.partition(": ")[0] for warning in mine if not warning.startswith(OF_VALUES)]
 
 
 def _judged_ratio(claim: Claim, measured: Comparison) -> _Judgement:
@@ -338,9 +342,14 @@ def _count_verdict(claim: Claim, count: float) -> ClaimVerdict:
 
 
 def _range_text(claim: Claim) -> str:
+    return f"the claim's {allowed_text(claim)}"
+
+
+def allowed_text(claim: Claim) -> str:
+    """Return what agrees with a claim: a figure, a range, or a bound."""
     low, high = (figure_text(end) for end in allowed_range(claim))
     if claim.bound is Bound.AT_MOST:
-        return f"the claim's at most {high}"
+        return f"at most {high}"
     if claim.bound is Bound.AT_LEAST:
-        return f"the claim's at least {low}"
-    return f"the claim's {low}" if low == high else f"the claim's {low} to {high}"
+        return f"at least {low}"
+    return low if low == high else f"{low} to {high}"

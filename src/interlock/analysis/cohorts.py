@@ -58,21 +58,13 @@ class Cohort(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BaselineRatio:
-    """The ratio of a label to the baseline in one benchmark of one experiment."""
-
-    ratio: Ratio
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
 class BenchmarkRatios:
     """The ratios of one benchmark of one experiment, by label."""
 
     benchmark: Benchmark
     command: str
     twin: Ratio | None
-    points: Mapping[str, BaselineRatio]
+    points: Mapping[str, Comparison]
 
 
 @dataclass(frozen=True)
@@ -120,11 +112,7 @@ def _benchmark_ratios(table: Table) -> BenchmarkRatios:
         benchmark=table.benchmark,
         command=_command(table.workload, table.benchmark),
         twin=table.twin,
-        points={
-            row.label: BaselineRatio(row.to_baseline.ratio, row.to_baseline.verdict)
-            for row in table.rows
-            if row.to_baseline
-        },
+        points={row.label: row.to_baseline for row in table.rows if row.to_baseline},
     )
 
 
@@ -138,8 +126,8 @@ def _command(workload: Workload, benchmark: Benchmark) -> str:
 def by_cohort(extracts: Iterable[Extract]) -> dict[Cohort, list[Extract]]:
     """Group the extracts by cohort, each in the order in which the experiments were started."""
     cohorts: dict[Cohort, list[Extract]] = {}
-    for one in sorted(extracts, key=lambda one: (one.started, one.name, one.host)):
-        cohorts.setdefault(one.cohort, []).append(one)
+    for extract in sorted(extracts, key=lambda extract: (extract.started, extract.name, extract.host)):
+        cohorts.setdefault(extract.cohort, []).append(extract)
     return cohorts
 
 
@@ -197,29 +185,31 @@ class KindSummary:
 
 def kind_summaries(extracts: Iterable[Extract]) -> list[KindSummary]:
     """Return a summary of each cohort, the one with the most hosts first."""
-    found = [_summary(cohort, ones) for cohort, ones in by_cohort(extracts).items()]
-    return sorted(found, key=lambda one: -len(one.hosts))
+    summaries = [_summary(cohort, ones) for cohort, ones in by_cohort(extracts).items()]
+    return sorted(summaries, key=lambda summary: -len(summary.hosts))
 
 
 def _summary(cohort: Cohort, extracts: Sequence[Extract]) -> KindSummary:
-    latest = {one.host: one for one in extracts}
-    keys = dict.fromkeys(key for one in latest.values() for key in one.measured)
+    latest = {extract.host: extract for extract in extracts}
+    keys = dict.fromkeys(key for extract in latest.values() for key in extract.measured)
     tables = [_host_table(cohort, key, latest) for key in keys]
     filled = tuple(table for table in tables if table.rows)
     return KindSummary(cohort, tuple(latest), len(extracts) - len(latest), filled, _means(filled, cohort.kind.cores))
 
 
 def _host_table(cohort: Cohort, key: BenchmarkKey, latest: Mapping[str, Extract]) -> HostTable:
-    measured = {host: one.measured[key] for host, one in latest.items() if key in one.measured}
+    measured = {host: extract.measured[key] for host, extract in latest.items() if key in extract.measured}
     last = list(measured.values())[-1]
-    measured = {host: one for host, one in measured.items() if one.command == last.command}
-    labels = list(dict.fromkeys(label for one in measured.values() for label in one.points))
+    measured = {host: ratios for host, ratios in measured.items() if ratios.command == last.command}
+    labels = list(dict.fromkeys(label for ratios in measured.values() for label in ratios.points))
     points = {
-        label: {host: one.points[label] for host, one in measured.items() if label in one.points} for label in labels
+        label: {host: ratios.points[label] for host, ratios in measured.items() if label in ratios.points}
+        for label in labels
     }
     twin = _twin_over_hosts(measured.values())
     over = compared(
-        cohort.baseline, {label: _over([point.ratio for point in some.values()]) for label, some in points.items()}
+        cohort.baseline,
+        {label: _over([point.ratio for point in by_host.values()]) for label, by_host in points.items()},
     )
     rows = tuple(_host_row(label, over[label], points[label]) for label in labels)
     return HostTable(key[0], last.benchmark, twin, rows)
@@ -231,14 +221,14 @@ def _over(ratios: Sequence[Ratio]) -> Ratio:
 
 
 def _twin_over_hosts(measured: Iterable[BenchmarkRatios]) -> Ratio | None:
-    twins = [one.twin for one in measured if one.twin]
+    twins = [ratios.twin for ratios in measured if ratios.twin]
     return _over(twins) if twins else None
 
 
-def _host_row(label: str, over: Comparison, points: Mapping[str, BaselineRatio]) -> HostRow:
+def _host_row(label: str, over: Comparison, points: Mapping[str, Comparison]) -> HostRow:
     verdicts = Counter(point.verdict for point in points.values())
     ends = sorted((point.ratio.estimate, host) for host, point in points.items())
-    counts = (verdicts[one] for one in Verdict)
+    counts = (verdicts[verdict] for verdict in Verdict)
     return HostRow(label, over, ends[0], ends[-1], *counts)
 
 
@@ -247,10 +237,10 @@ def _means(tables: Sequence[HostTable], cores: int) -> dict[str, Interval]:
     benchmarks: dict[str, list[Benchmark]] = {}
     for table in tables:
         benchmarks.setdefault(table.workload, []).append(table.benchmark)
-    counting = {(name, one.name) for name, some in benchmarks.items() for one in counted(some, cores)}
-    found: dict[str, dict[str, list[Ratio]]] = {}
-    for table in [one for one in tables if (one.workload, one.benchmark.name) in counting]:
-        for row in table.rows:
-            found.setdefault(row.label, {}).setdefault(table.workload, []).append(row.over.ratio)
-    means = {label: mean_by_group(groups.values()) for label, groups in found.items()}
+    counting = {(name, benchmark.name) for name, group in benchmarks.items() for benchmark in counted(group, cores)}
+    ratios: dict[str, dict[str, list[Ratio]]] = {}
+    for table in tables:
+        for row in table.rows if (table.workload, table.benchmark.name) in counting else ():
+            ratios.setdefault(row.label, {}).setdefault(table.workload, []).append(row.over.ratio)
+    means = {label: mean_by_group(groups.values()) for label, groups in ratios.items()}
     return {label: mean for label, mean in means.items() if mean}

@@ -65,7 +65,7 @@ def _figure(detail: Detail, measured: BenchmarkValues | None) -> DetailFigure | 
     if not measured or not reported:
         return None
     counts = zip(reported, measured.processes, measured.units, strict=True)
-    return DetailFigure(detail, tuple(detail.shown(one, len(values), units) for one, values, units in counts))
+    return DetailFigure(detail, tuple(detail.shown(count, len(values), units) for count, values, units in counts))
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Row:
     figures: tuple[float, ...] = ()  # of each block, in their order
     details: tuple[DetailFigure | None, ...] = ()  # in the order of the benchmark's own
     share: Interval | None = None  # throughput divided by the best limit's
-    built_otherwise: str = ""  # how its interpreter was built and how the baseline's, if not the same
+    built_otherwise: str = ""  # what optimised its interpreter and what the baseline's, if not the same
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ class _ExperimentData:
     def figures(self) -> dict[tuple[str, str, str], list[float]]:
         """Return one figure for each block, by workload, benchmark and label."""
         return {
-            (workload, benchmark, label): one.figures
+            (workload, benchmark, label): values.figures
             for (label, workload), cell in self.values.items()
-            for benchmark, one in cell.items()
+            for benchmark, values in cell.items()
         }
 
 
@@ -171,8 +171,8 @@ def _compared(recorded: _ExperimentData) -> _Comparisons:
         rows = compared_figures(fitted_rows(recorded.values, *key))
         pairs = compared_pairs(rows, baseline, experiment.controls)
         end, margin = experiment.rounds_end(key[0]), experiment.workloads[key[0]].margin
-        found = compare_rows(rows, pairs, baseline, end=end, margin=margin)
-        comparisons |= {(*key, *pair): one for pair, one in found.items()}
+        compared = compare_rows(rows, pairs, baseline, end=end, margin=margin)
+        comparisons |= {(*key, *pair): comparison for pair, comparison in compared.items()}
         twin = ratio_of(rows.get(label_of(baseline, TWIN), []), rows.get(baseline, []))
         twins |= {key: twin} if twin else {}
     return _Comparisons(comparisons, twins)
@@ -195,14 +195,14 @@ def compared_pairs(labels: Iterable[str], baseline: str, controls: Mapping[str, 
 
     `controls` are by variant.
     """
-    found = [
+    pairs = [
         (label, other)
         for label in labels
         if label != label_of(baseline, TWIN)
         for other in (baseline, control_of(label, controls))
         if other is not None and other != label
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(pairs))
 
 
 def control_of(label: str, controls: Mapping[str, str]) -> str | None:
@@ -294,7 +294,7 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
 
 def built_otherwise(images: Iterable[Built], label: str, other: str) -> str:
     """Return what optimised two rows' interpreters, if not the same; empty if alike. The -O option does not count."""
-    known = {one.variant: one.optimisations for one in images}
+    known = {image.variant: image.optimisations for image in images}
     return other_optimisation(known.get(split_label(label)[0]), known.get(split_label(other)[0]))
 
 
@@ -313,28 +313,29 @@ def optimisation_text(names: Sequence[str] | None) -> str:
 def baseline_optimisation(experiment: Experiment) -> str:
     """Return what optimised the baseline's interpreter, in words."""
     name = split_label(experiment.settings.baseline)[0]
-    return optimisation_text(next((one.optimisations for one in experiment.images if one.variant == name), None))
+    known = (image.optimisations for image in experiment.images if image.variant == name)
+    return optimisation_text(next(known, None))
 
 
 def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:
     """Return a summary of each variant and mode but the baseline, in the order of the experiment."""
     baseline = experiment.settings.baseline
     labels = dict.fromkeys(cell.label for cell in experiment.cells if cell.mode != TWIN and cell.label != baseline)
-    found: dict[str, list[tuple[str, Comparison]]] = {label: [] for label in labels}
+    compared: dict[str, list[tuple[str, Comparison]]] = {label: [] for label in labels}
     ranking = counting_tables(experiment, tables)
     for table in ranking:
         for row in table.rows:
             if row.to_baseline:
-                found[row.label].append((table.workload.name, row.to_baseline))
-    return [_summary(label, one, len(ranking)) for label, one in found.items()]
+                compared[row.label].append((table.workload.name, row.to_baseline))
+    return [_summary(label, comparisons, len(ranking)) for label, comparisons in compared.items()]
 
 
 def counting_tables(experiment: Experiment, tables: Sequence[Table]) -> list[Table]:
     """Return the tables of the benchmarks that count on as many CPUs as the experiment's machine has."""
     counting = {
-        (name, one.name)
+        (name, benchmark.name)
         for name, workload in experiment.workloads.items()
-        for one in counted(workload.benchmarks, experiment.host["cores"])
+        for benchmark in counted(workload.benchmarks, experiment.host["cores"])
     }
     return [table for table in tables if (table.workload.name, table.benchmark.name) in counting]
 
@@ -356,29 +357,31 @@ def _summary(label: str, compared: Sequence[tuple[str, Comparison]], benchmarks:
     )
 
 
-def counted(benchmarks: Sequence[Benchmark], cpus: int, workers: int | None = None) -> list[Benchmark]:
+def counted(benchmarks: Sequence[Benchmark], cpus: int) -> list[Benchmark]:
     """Return the benchmarks that count where a program has this many CPUs, of each curve one.
 
-    Of a curve it is the one with as many workers as CPUs, or as `workers` says: the fewest that use all, else the most.
-    Workers that wait need no CPU: the most. With more CPUs than one, what counts for one stands in where nothing counts
-    for more.
+    Of a curve it is the one with as many workers as CPUs: the fewest that use all, else the most. Workers that wait
+    need no CPU: the most. With more CPUs than one, what counts for one stands in where nothing counts for more.
     """
     fits = {"any", "one"} if cpus == 1 else {"any", "more"}
-    counting = [one for one in benchmarks if one.counts_for in fits]
-    counting = counting or [one for one in benchmarks if one.counts_for == "one"]
+    counting = [benchmark for benchmark in benchmarks if benchmark.counts_for in fits]
+    counting = counting or [benchmark for benchmark in benchmarks if benchmark.counts_for == "one"]
     curves: dict[str, list[Benchmark]] = {}
-    for one in counting:
-        if one.scaling:
-            curves.setdefault(one.scaling.name, []).append(one)
-    chosen = {name: _of_curve(group, cpus, workers) for name, group in curves.items()}
-    return [one for one in counting if one.scaling is None or chosen[one.scaling.name] is one]
+    for benchmark in counting:
+        if benchmark.scaling:
+            curves.setdefault(benchmark.scaling.name, []).append(benchmark)
+    chosen = {name: _of_curve(group, cpus) for name, group in curves.items()}
+    return [
+        benchmark for benchmark in counting if benchmark.scaling is None or chosen[benchmark.scaling.name] is benchmark
+    ]
 
 
-def _of_curve(group: Sequence[Benchmark], cpus: int, workers: int | None) -> Benchmark | None:
-    by_workers = {one.scaling.workers: one for one in group if one.scaling}
-    if workers is None and any(one.scaling.wait for one in group if one.scaling):
-        return by_workers[max(by_workers)]
-    wanted = workers or cpus
-    if wanted == 1:  # more workers have more CPUs than one
+def _of_curve(group: Sequence[Benchmark], cpus: int) -> Benchmark | None:
+    scalings = [(benchmark, benchmark.scaling) for benchmark in group if benchmark.scaling]
+    by_workers = {scaling.workers: benchmark for benchmark, scaling in scalings}
+    most = max(by_workers)
+    if any(scaling.wait for _, scaling in scalings):
+        return by_workers[most]
+    if cpus == 1:  # more workers have more CPUs than one
         return by_workers.get(1)
-    return by_workers[min((one for one in by_workers if one >= wanted), default=max(by_workers))]
+    return by_workers[min((workers for workers in by_workers if workers >= cpus), default=most)]

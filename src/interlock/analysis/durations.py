@@ -40,7 +40,7 @@ def of_builds(variants: Sequence[str], usual_s: Mapping[str, float], record: Bui
 
     A variant takes what its last build on this machine did (`usual_s`), else what the record says.
     """
-    recorded_s = {one.variant: one.duration_s for one in record.builds if not one.reused} if record else {}
+    recorded_s = {build.variant: build.duration_s for build in record.builds if not build.reused} if record else {}
     factor = record.duration_s / sum(recorded_s.values()) if record and any(recorded_s.values()) else 1.0
     known_s = {name: usual_s.get(name, recorded_s.get(name)) for name in variants}
     sources = ["earlier builds here"] if set(variants) & set(usual_s) else []
@@ -59,8 +59,8 @@ def of_measuring(
     `fixed`: with a fixed number of rounds, not as many as decide.
     """
     taken = _latest(workloads, experiments, quick=quick, fixed=fixed)
-    total_s = sum(cells * _cell_s(one, name) for name, one in taken.items())
-    sources = dict.fromkeys(one.name for one in taken.values())
+    total_s = sum(cells * _cell_s(experiment, name) for name, experiment in taken.items())
+    sources = dict.fromkeys(experiment.name for experiment in taken.values())
     return DurationEstimate(
         "measuring", total_s, tuple(sources), tuple(name for name in workloads if name not in taken)
     )
@@ -75,7 +75,8 @@ def shortest_first(
     ones. In any other order a long one ends with its share, and what the short ones leave comes too late for it.
     """
     known_s = {
-        name: _cell_s(one, name) for name, one in _latest(workloads, experiments, quick=quick, fixed=fixed).items()
+        name: _cell_s(experiment, name)
+        for name, experiment in _latest(workloads, experiments, quick=quick, fixed=fixed).items()
     }
     return sorted(workloads, key=lambda name: known_s.get(name, math.inf))
 
@@ -88,13 +89,17 @@ def _latest(
     Those whose rounds were fixed, or not, as is asked for go before all others.
     """
 
-    def by_rounds_and_time(one: Experiment) -> tuple[bool, str]:
-        return (one.settings.rounds_limit is None) is fixed, one.started
+    def by_rounds_and_time(experiment: Experiment) -> tuple[bool, str]:
+        return (experiment.settings.rounds_limit is None) is fixed, experiment.started
 
     latest: dict[str, Experiment] = {}
-    for one in sorted(experiments, key=by_rounds_and_time):
-        if one.settings.quick is quick:
-            latest |= {name: one for name in one.times if name not in one.unfinished and _measured(one, name)}
+    for experiment in sorted(experiments, key=by_rounds_and_time):
+        if experiment.settings.quick is quick:
+            latest |= {
+                name: experiment
+                for name in experiment.times
+                if name not in experiment.unfinished and _measured(experiment, name)
+            }
     return {name: latest[name] for name in workloads if name in latest}
 
 
@@ -106,4 +111,6 @@ def _cell_s(experiment: Experiment, workload: str) -> float:
 def _measured(experiment: Experiment, workload: str) -> int:
     """Return how many cells of a workload have a benchmark that was measured."""
     cells = [cell for cell in experiment.cells if cell.workload == workload]
-    return sum(State.OK in {cell.outcome.state, *(one.state for one in cell.benchmarks.values())} for cell in cells)
+    return sum(
+        State.OK in {cell.outcome.state, *(outcome.state for outcome in cell.benchmarks.values())} for cell in cells
+    )

@@ -31,22 +31,22 @@ def cost_of(sites: Sequence[Site], units: int) -> Cost:
     )
 
 
-def costs_by(found: LockSites, key: Callable[[Site], str]) -> dict[str, Cost]:
+def costs_by(profile: LockSites, key: Callable[[Site], str]) -> dict[str, Cost]:
     """Return the cost of the sites that have a key in common, the costliest first."""
     groups: dict[str, list[Site]] = defaultdict(list)
-    for site in found.sites:
+    for site in profile.sites:
         groups[key(site)].append(site)
-    costs = {name: cost_of(sites, found.units) for name, sites in groups.items()}
-    return dict(sorted(costs.items(), key=lambda one: (-one[1].ns, -one[1].calls)))
+    costs = {name: cost_of(sites, profile.units) for name, sites in groups.items()}
+    return dict(sorted(costs.items(), key=lambda named: (-named[1].ns, -named[1].calls)))
 
 
 def _function(frame: str) -> str:
     return frame.rpartition(":")[2].partition(" ")[2]
 
 
-def has_qualified_names(found: LockSites) -> bool:
+def has_qualified_names(profile: LockSites) -> bool:
     """Return whether functions are named with their classes, as code objects do from 3.11 on."""
-    return any("." in _function(frame) for site in found.sites for frame in site.python)
+    return any("." in _function(frame) for site in profile.sites for frame in site.python)
 
 
 def place_of(site: Site, *, qualified: bool = True) -> str:
@@ -85,9 +85,9 @@ class ComparedSite:
 def differences(before: LockSites, after: LockSites) -> list[ComparedSite]:
     """Return all places of both, those whose time changed most first."""
     qualified = has_qualified_names(before) and has_qualified_names(after)
-    first, second = (costs_by(found, lambda site: place_of(site, qualified=qualified)) for found in (before, after))
-    found = [ComparedSite(place, first.get(place), second.get(place)) for place in {**first, **second}]
-    return sorted(found, key=lambda one: -one.changed_ns)
+    first, second = (costs_by(side, lambda site: place_of(site, qualified=qualified)) for side in (before, after))
+    compared = [ComparedSite(place, first.get(place), second.get(place)) for place in {**first, **second}]
+    return sorted(compared, key=lambda site: -site.changed_ns)
 
 
 BETWEEN = " < "
@@ -151,22 +151,22 @@ FRAME = re.compile(r"(?:[^ ]*/)?([^/ ]+?)(?:\.py)?:(\d+) (.*)")
 
 def roles(stacks: Iterable[Sequence[str]]) -> dict[str, str]:
     """Return what unnamed functions of the interpreter do, by what they call."""
-    found: dict[str, str] = {}
+    known: dict[str, str] = {}
     for c in stacks:
         for inner, outer in itertools.pairwise(c):
             if not outer.startswith(("python", "libpython")):
                 continue
             if CONDITION.match(inner):
-                found[outer] = TAKES_GIL
+                known[outer] = TAKES_GIL
             elif PARKING.match(inner):
-                found.setdefault(outer, LOCKS_MUTEX)
-    return found
+                known.setdefault(outer, LOCKS_MUTEX)
+    return known
 
 
 def _short(frame: str) -> str:
     """Return a frame as rules see it: the file without folder and ending."""
-    found = None if frame.startswith("<") else FRAME.fullmatch(frame)
-    return f"{found[1]}:{found[2]} {found[3]}" if found else frame
+    matched = None if frame.startswith("<") else FRAME.fullmatch(frame)
+    return f"{matched[1]}:{matched[2]} {matched[3]}" if matched else frame
 
 
 def caller_of(python: Sequence[str]) -> str:

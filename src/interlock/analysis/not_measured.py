@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from interlock.catalog.types import TWIN
 from interlock.results.experiments import CellResult, Experiment, Outcome, State
@@ -20,52 +20,73 @@ def by_reason(
 
     Of other variants and workloads than these, if some are named, nothing is said.
     """
-    found: dict[str, list[str]] = {}
-    missing = {one.variant: one.outcome for one in experiment.images if one.outcome.state not in NOT_LACKING}
-    for name, outcome in missing.items():
+    without_image = {one.variant: one.outcome for one in experiment.images if one.outcome.state not in NOT_LACKING}
+    reasons: dict[str, list[str]] = {}
+    for name, outcome in without_image.items():
         if variants is None or name in variants:
-            found.setdefault(_words(outcome), []).append(name)
+            reasons.setdefault(_reason(outcome), []).append(name)
     cells = [
         cell
         for cell in experiment.cells
         if cell.mode != TWIN
-        and cell.variant not in missing
+        and cell.variant not in without_image
         and (variants is None or cell.variant in variants)
         and (workloads is None or cell.workload in workloads)
     ]
-    for (reason, labels), names in _without_figures(cells).items():
+    for (reason, labels), names in _without_figures(cells, _reason, NOT_LACKING).items():
         everywhere = len(labels) == len({cell.label for cell in cells})
         where = "" if everywhere else f" on {_listed(labels)}"
-        found.setdefault(reason, []).append(f"{_listed(names)}{where}")
-    return found
+        reasons.setdefault(reason, []).append(f"{_listed(names)}{where}")
+    return reasons
 
 
-def _without_figures(cells: Sequence[CellResult]) -> dict[tuple[str, tuple[str, ...]], list[str]]:
-    """Return workloads and benchmarks, by the reason and by the rows that have no figures of them."""
+def every_reason(experiment: Experiment) -> dict[str, list[str]]:
+    """Return all that has no figure or no profile, twins and limits too, by its state and the whole reason."""
+    without_image = {one.variant: one.outcome for one in experiment.images if one.outcome.state is not State.OK}
+    reasons: dict[str, list[str]] = {}
+    for name, outcome in without_image.items():
+        reasons.setdefault(_state_and_reason(outcome), []).append(name)
+    cells = [cell for cell in (*experiment.cells, *experiment.limits) if cell.variant not in without_image]
+    for (reason, labels), names in _without_figures(cells, _state_and_reason, {State.OK}).items():
+        reasons.setdefault(reason, []).append(f"{', '.join(names)} on {', '.join(labels)}")
+    for cell in cells:
+        if cell.profile and cell.profile.state is not State.OK:
+            reasons.setdefault(f"no profile: {cell.profile.reason}", []).append(f"{cell.workload} on {cell.label}")
+    return reasons
+
+
+def _without_figures(
+    cells: Sequence[CellResult], words: Callable[[Outcome], str], not_lacking: Collection[State]
+) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+    """Return workloads and benchmarks, by the reason in words and by the rows that have no figures of them."""
     rows: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         outcomes = cell.benchmarks or {"": cell.outcome}
         is_whole = set(outcomes.values()) == {cell.outcome}
         for benchmark, outcome in ({"": cell.outcome} if is_whole else outcomes).items():
-            if outcome.state not in NOT_LACKING:
+            if outcome.state not in not_lacking:
                 name = f"{cell.workload}/{benchmark}" if benchmark else cell.workload
-                rows.setdefault((_words(outcome), name), []).append(cell.label)
-    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+                rows.setdefault((words(outcome), name), []).append(cell.label)
+    names: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (reason, name), labels in rows.items():
-        found.setdefault((reason, tuple(labels)), []).append(name)
-    return found
+        names.setdefault((reason, tuple(labels)), []).append(name)
+    return names
 
 
-def in_one_line(found: Mapping[str, list[str]]) -> str:
+def in_one_line(reasons: Mapping[str, list[str]]) -> str:
     """Return what was not measured, and why, in one line; empty if all was."""
-    said = [f"{_listed(names)} ({_cut(reason)})" for reason, names in [*found.items()][:MOST_REASONS]]
-    more = len(found) - MOST_REASONS
+    said = [f"{_listed(names)} ({_cut(reason)})" for reason, names in [*reasons.items()][:MOST_REASONS]]
+    more = len(reasons) - MOST_REASONS
     said += [f"{more} more reason{'s' * (more > 1)}"] if more > 0 else []
     return f"not measured: {'; '.join(said)}" if said else ""
 
 
-def _words(outcome: Outcome) -> str:
+def _reason(outcome: Outcome) -> str:
     return " ".join(outcome.reason.split()).rstrip(".") or outcome.state.value
+
+
+def _state_and_reason(outcome: Outcome) -> str:
+    return f"{outcome.state.value}: {' '.join(outcome.reason.split())}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -33,8 +33,8 @@ def compared_figures(rows: Mapping[Key, BenchmarkValues]) -> dict[Key, Sequence[
     second are disturbed alike. What a row's values are beside those taken with them is compared then. Threads that wait
     for each other are slow for reasons of their own, and the mean of all of their values counts.
     """
-    alone = in_places(rows, {key: one.block_figures for key, one in rows.items()})
-    if len(rows) < 2 or any(one.estimator is not Estimator.LOWER_DECILE for one in rows.values()):
+    alone = in_places(rows, {key: values.block_figures for key, values in rows.items()})
+    if len(rows) < 2 or any(values.estimator is not Estimator.LOWER_DECILE for values in rows.values()):
         return alone
     beside = _beside_each_other(rows)
     paired = in_places(rows, {key: rows[key].block_figures_of(figures) for key, figures in beside.items()})
@@ -48,9 +48,9 @@ def in_places(
 
     A row that joined later, or that an end kept from a block, has no part in the others.
     """
-    numbers = sorted({number for one in rows.values() for number in one.blocks})
+    numbers = sorted({number for values in rows.values() for number in values.blocks})
     places = {number: place for place, number in enumerate(numbers)}
-    return {key: _placed(figures[key], [places[number] for number in one.blocks]) for key, one in rows.items()}
+    return {key: _placed(figures[key], [places[number] for number in values.blocks]) for key, values in rows.items()}
 
 
 def _placed(figures: Sequence[BlockFigure], places: Sequence[int]) -> Sequence[BlockFigure]:

@@ -55,16 +55,16 @@ class CurveGroup:
 
 def curve_groups(experiment: Experiment, tables: Sequence[Table]) -> list[CurveGroup]:
     """Return the curves with at least two numbers of workers, in the order of the experiment."""
-    found = []
+    groups = []
     by_key = {(table.workload.name, table.benchmark.name): table for table in tables}
     for name in experiment.settings.workloads:
         workload = experiment.workloads[name]
         for curve, group in workload.curves.items():
             benchmarks = [by_key[name, benchmark.name] for _, benchmark in group]
-            one = _curve_group(workload, curve, benchmarks, experiment.host["cores"])
-            if len(one.workers) > 1 and one.curves:
-                found.append(one)
-    return found
+            curves = _curve_group(workload, curve, benchmarks, experiment.host["cores"])
+            if len(curves.workers) > 1 and curves.curves:
+                groups.append(curves)
+    return groups
 
 
 def _curve_group(workload: Workload, name: str, group: Sequence[Table], cores: int) -> CurveGroup:
@@ -79,7 +79,7 @@ def _curve_group(workload: Workload, name: str, group: Sequence[Table], cores: i
         workers=tuple(tables),
         cores=cores,
         limit=_points({workers: table.best_limit for workers, table in tables.items() if table.best_limit}, group[0]),
-        curves=tuple(Curve(label, _points(some, group[0])) for label, some in rows.items() if some),
+        curves=tuple(Curve(label, _points(measured, group[0])) for label, measured in rows.items() if measured),
     )
 
 
@@ -94,7 +94,7 @@ def _rows(tables: dict[int, Table], label: str) -> dict[int, Row | None]:
 
 def _points(rows: dict[int, Row | None], any_table: Table) -> tuple[ThroughputPoint, ...]:
     measured = {workers: _throughputs(row, any_table) for workers, row in rows.items() if row and row.figures}
-    return tuple(ThroughputPoint(workers, ratio_over(some)) for workers, some in measured.items())
+    return tuple(ThroughputPoint(workers, ratio_over(throughputs)) for workers, throughputs in measured.items())
 
 
 def _throughputs(row: Row, any_table: Table) -> list[float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -76,9 +76,20 @@ def ratio_from(log: float, error: float, freedom: float, rounds: int) -> Ratio:
     """Return the ratio with its t interval and p from its logarithm; an infinite error leaves the interval open."""
     if not (math.isfinite(error) and freedom > 0):
         return Ratio(math.exp(log), 0.0, math.inf, 1.0, rounds, math.inf, 0.0)
-    reach = error * quantile(freedom, (1 + CONFIDENCE) / 2)
     p = 2 * probability_below(freedom, -abs(log) / error)
-    return Ratio(math.exp(log), _exp(log - reach), _exp(log + reach), min(1.0, p), rounds, error, freedom)
+    low, high = _ends(log, error, freedom, CONFIDENCE)
+    return Ratio(math.exp(log), low, high, min(1.0, p), rounds, error, freedom)
+
+
+def at_level(ratio: Ratio, confidence: float) -> Ratio:
+    """Return a ratio whose error is known with its interval of another confidence."""
+    low, high = _ends(ratio.log, ratio.error, ratio.freedom, confidence)
+    return replace(ratio, low=low, high=high)
+
+
+def _ends(log: float, error: float, freedom: float, confidence: float) -> tuple[float, float]:
+    reach = error * quantile(freedom, (1 + confidence) / 2)
+    return _exp(log - reach), _exp(log + reach)
 
 
 def _exp(log: float) -> float:
@@ -105,19 +116,19 @@ class Levels:
 
     def difference(self, mine: Hashable, theirs: Hashable) -> tuple[float, float, float, int]:
         """Return the logarithm of the ratio of two rows, its error, that one's degrees of freedom, and the rounds."""
-        one, other = self.rows[mine], self.rows[theirs]
+        my_row, their_row = self.rows[mine], self.rows[theirs]
         rounds = min(self.rounds_of(mine), self.rounds_of(theirs))
-        log = float(self.level[one] - self.level[other])
+        log = float(self.level[my_row] - self.level[their_row])
         if rounds < 2 or self.pooled <= 0:
             return log, math.inf, 0.0, rounds
-        if one == other or self._is_complete:
+        if my_row == their_row or self._is_complete:
             # The sums of the general case, in which no other row has a part.
-            squares = [float(self.variance[row]) / int(self._counts[row]) for row in {one, other}]
+            squares = [float(self.variance[row]) / int(self._counts[row]) for row in {my_row, their_row}]
             total = sum(squares)
-            freedoms = [float(self.freedom[row]) for row in {one, other}]
+            freedoms = [float(self.freedom[row]) for row in {my_row, their_row}]
             freedom = total**2 / sum(part**2 / own for part, own in zip(squares, freedoms, strict=True))
             return log, math.sqrt(total), min(freedom, self.pooled), rounds
-        parts = self._parts(one, other)
+        parts = self._parts(my_row, their_row)
         total = float(parts.sum())
         freedom = total**2 / float((parts**2 / self.freedom).sum())
         return log, math.sqrt(total), min(freedom, self.pooled), rounds
@@ -134,10 +145,10 @@ class Levels:
     def _is_complete(self) -> bool:
         return bool((self.weight > 0).all())
 
-    def _parts(self, one: int, other: int) -> Floats:
+    def _parts(self, mine: int, theirs: int) -> Floats:
         """Return what each row's variance adds to that of the difference of two levels."""
         rows = len(self.weight)
-        solved = self._inverse[:, one] - self._inverse[:, other]
+        solved = self._inverse[:, mine] - self._inverse[:, theirs]
         shares = self.weight * (solved[:rows, None] + solved[None, rows:])
         return np.asarray((shares**2).sum(axis=1) * self.variance)
 
@@ -163,7 +174,7 @@ def fit_levels(figures: Mapping[Key, Sequence[BlockFigure]]) -> Levels:
     figure that is not positive and finite are left out.
     """
     by_part = {key: _by_block_and_part(row) for key, row in figures.items()}
-    known = {key: row for key, row in by_part.items() if row and all(0 < one < math.inf for one in row.values())}
+    known = {key: row for key, row in by_part.items() if row and all(0 < figure < math.inf for figure in row.values())}
     columns = {at: number for number, at in enumerate(sorted({at for row in known.values() for at in row}))}
     rounds = len(columns)
     logs = np.full((len(known), rounds), np.nan)
@@ -275,14 +286,14 @@ def moderate(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
 
 def _trigamma_inverse(value: float) -> float:
     """Return the number whose trigamma function is this: Newton's method, Smyth 2004, appendix."""
-    found = 0.5 + 1 / value
+    root = 0.5 + 1 / value
     for _ in range(50):
-        trigamma = float(scipy.special.polygamma(1, found))
-        step = trigamma * (1 - trigamma / value) / float(scipy.special.polygamma(2, found))
-        found += step
-        if -step < 1e-8 * found:
+        trigamma = float(scipy.special.polygamma(1, root))
+        step = trigamma * (1 - trigamma / value) / float(scipy.special.polygamma(2, root))
+        root += step
+        if -step < 1e-8 * root:
             break
-    return found
+    return root
 
 
 def ratio_of(mine: Sequence[BlockFigure], theirs: Sequence[BlockFigure]) -> Ratio | None:
@@ -387,17 +398,17 @@ def quantile(freedom: float, probability: float) -> float:
         if high > LARGEST:
             return math.inf
     scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
-    found = min(max(_quantile_guess(freedom, probability), low), high)
+    t = min(max(_quantile_guess(freedom, probability), low), high)
     for _ in range(MOST_STEPS):
-        beyond = probability_below(freedom, -found) - tail
-        low, high = (found, high) if beyond > 0 else (low, found)
-        density = scale * (1 + found * found / freedom) ** (-(freedom + 1) / 2)
+        beyond = probability_below(freedom, -t) - tail
+        low, high = (t, high) if beyond > 0 else (low, t)
+        density = scale * (1 + t * t / freedom) ** (-(freedom + 1) / 2)
         step = beyond / density if density else math.inf
         # Newton's step, but never out of the bounds.
-        before, found = found, found + step if low <= found + step <= high else (low + high) / 2
-        if abs(found - before) <= CLOSE * found:
+        before, t = t, t + step if low <= t + step <= high else (low + high) / 2
+        if abs(t - before) <= CLOSE * t:
             break
-    return found
+    return t
 
 
 def _quantile_guess(freedom: float, probability: float) -> float:

@@ -64,16 +64,18 @@ def _judged(row: Row, known: TriedImage) -> JudgedRow:
         verdict = TrialVerdict.STAY
     else:
         verdict = VERDICTS[row.to_baseline.verdict] if row.to_baseline else TrialVerdict.UNDECIDED
-    return JudgedRow(row.label, verdict, "; ".join(one for one in (failed, came_back) if one), row.to_baseline)
+    return JudgedRow(
+        row.label, verdict, "; ".join(problem for problem in (failed, came_back) if problem), row.to_baseline
+    )
 
 
 def best_of(judged: Sequence[JudgedRow], table: Table) -> list[str]:
     """Return the variants to switch to that may be the best of them, compared with each other; the fastest first."""
-    better = {one.label: one.comparison for one in judged if one.verdict is TrialVerdict.SWITCH and one.comparison}
+    better = {row.label: row.comparison for row in judged if row.verdict is TrialVerdict.SWITCH and row.comparison}
     rows = {row.label: row.figures for row in table.rows if row.label in better}
     order = sorted(rows, key=lambda label: better[label].ratio.estimate)
-    found = ranks(order, fit_levels(rows).ratio) if order else {}
-    return [label for label in order if found[label] is not Rank.WORSE]
+    places = ranks(order, fit_levels(rows).ratio) if order else {}
+    return [label for label in order if places[label] is not Rank.WORSE]
 
 
 def gil_problem(known: TriedImage) -> str:
@@ -82,7 +84,11 @@ def gil_problem(known: TriedImage) -> str:
     if gil is None or known.declared_gil is not Gil.OFF:
         return ""
     if gil.came_back or gil.modules:
-        who = f"module {' and '.join(repr(one) for one in gil.modules)}" if gil.modules else "a module without a name"
+        who = (
+            f"module {' and '.join(repr(module) for module in gil.modules)}"
+            if gil.modules
+            else "a module without a name"
+        )
         return f"the GIL came back: {who} switched it on"
     if gil.processes and not gil.off_at_start:
         return (

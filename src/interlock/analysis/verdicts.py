@@ -50,8 +50,8 @@ class Comparison:
     """The ratio of a variant to another one in one benchmark, and what decides whether it is a difference.
 
     `p` is that of equals and `p_same` that of a difference of the margin or more, both adjusted for the looks that were
-    taken, `p` also for the family. `more_rounds` is about how many would decide, None if it is decided or if nothing
-    can be said.
+    taken, `p` also for the family; the interval of what is undecided is as wide as that makes it. `more_rounds` is
+    about how many would decide, None if it is decided or if nothing can be said.
     """
 
     other: str
@@ -127,21 +127,33 @@ def compare_instructions(mine: Instructions, theirs: Instructions) -> tuple[floa
     return ratio, Amount.MORE if ratio > 1 else Amount.FEWER
 
 
-def verdict_of(ratio: Ratio, number: int = 1) -> Verdict:
-    """Return the verdict on one of a number of ratios, with p multiplied by that number (Bonferroni).
+def judged(other: str, ratio: Ratio, number: int = 1) -> Comparison:
+    """Return the comparison by one of a number of ratios, with p multiplied by that number (Bonferroni).
 
-    Unlike a family's it does not depend on the other p-values.
+    Unlike a family's its verdict does not depend on the other p-values.
     """
-    return Comparison("", ratio, min(1.0, ratio.p * number), p_of_difference(ratio, MARGIN)).verdict
+    return _with_deciding_interval(Comparison(other, ratio, min(1.0, ratio.p * number), p_of_difference(ratio, MARGIN)))
 
 
 def compared(other: str, ratios: Mapping[Key, Ratio], margin: float = MARGIN) -> dict[Key, Comparison]:
     """Return the comparison of each ratio of one family, looked at once."""
     adjusted = benjamini_hochberg({key: ratio.p for key, ratio in ratios.items()})
-    return {
+    comparisons = {
         key: Comparison(other, ratio, adjusted[key], p_of_difference(ratio, margin), margin)
         for key, ratio in ratios.items()
     }
+    return {key: _with_deciding_interval(comparison) for key, comparison in comparisons.items()}
+
+
+def _with_deciding_interval(comparison: Comparison) -> Comparison:
+    """Return a comparison with the interval that decides: what looks and family leave undecided does not leave 1 out.
+
+    Its level is that at which p, adjusted as it was, would just show a difference.
+    """
+    ratio = comparison.ratio
+    if comparison.verdict is not Verdict.UNDECIDED or ratio.low <= 1 <= ratio.high:
+        return comparison
+    return replace(comparison, ratio=statistics.at_level(ratio, 1 - DIFFERENT * ratio.p / comparison.p))
 
 
 def last_look(
@@ -149,16 +161,16 @@ def last_look(
 ) -> dict[Pair, Comparison]:
     """Return what the last look that the rounds have come to has shown of each pair; nothing before the first one."""
     rounds, wanted = max(map(len, figures.values()), default=0), list(pairs)
-    found: dict[Pair, Comparison] = {}
-    for first, some in _by_first(figures, wanted).items():
+    comparisons: dict[Pair, Comparison] = {}
+    for first, begun in _by_first(figures, wanted).items():
         looked = max((look for look in LOOKS if look <= rounds - first), default=0)
         if looked:
-            found |= _looked_at(figures, some, first, _shares(looked, RoundsEnd.CUT), margin)
-    return _adjusted({pair: found[pair] for pair in wanted if pair in found}, baseline)
+            comparisons |= _looked_at(figures, begun, first, _shares(looked, RoundsEnd.CUT), margin)
+    return _adjusted({pair: comparisons[pair] for pair in wanted if pair in comparisons}, baseline)
 
 
 def open_labels(
-    found: Mapping[Pair, Comparison], pairs: Iterable[Pair], labels: Container[str], *, reach: float = math.inf
+    comparisons: Mapping[Pair, Comparison], pairs: Iterable[Pair], labels: Container[str], *, reach: float = math.inf
 ) -> set[str]:
     """Return the labels of the pairs that are not decided and may be, in about `reach` more rounds.
 
@@ -167,14 +179,14 @@ def open_labels(
     return {
         label
         for pair in pairs
-        if all(label in labels for label in pair) and (pair not in found or _is_near(found[pair], reach))
+        if all(label in labels for label in pair) and (pair not in comparisons or _is_near(comparisons[pair], reach))
         for label in pair
     }
 
 
-def _is_near(found: Comparison, reach: float) -> bool:
+def _is_near(comparisons: Comparison, reach: float) -> bool:
     """Return whether it may be decided within the reach; after few rounds the estimate may be off by its error."""
-    return found.verdict is Verdict.UNDECIDED and (found.fewest_more_rounds or 0) <= reach
+    return comparisons.verdict is Verdict.UNDECIDED and (comparisons.fewest_more_rounds or 0) <= reach
 
 
 def looks_of(rounds: int, end: RoundsEnd) -> dict[int, float]:
@@ -220,10 +232,10 @@ def compare_rows(
     find more.
     """
     rounds, wanted = max(map(len, figures.values()), default=0), list(pairs)
-    found: dict[Pair, Comparison] = {}
-    for first, some in _by_first(figures, wanted).items():
-        found |= _looked_at(figures, some, first, _shares(rounds - first, end), margin)
-    return _adjusted({pair: found[pair] for pair in wanted if pair in found}, baseline)
+    comparisons: dict[Pair, Comparison] = {}
+    for first, begun in _by_first(figures, wanted).items():
+        comparisons |= _looked_at(figures, begun, first, _shares(rounds - first, end), margin)
+    return _adjusted({pair: comparisons[pair] for pair in wanted if pair in comparisons}, baseline)
 
 
 def _by_first(figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair]) -> dict[int, list[Pair]]:
@@ -232,13 +244,14 @@ def _by_first(figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair
     A row may have joined later: its looks are after as many rounds of its own as those of the others after theirs.
     """
     begins = {
-        label: next((place for place, one in enumerate(row) if one != NO_PART), 0) for label, row in figures.items()
+        label: next((place for place, figure in enumerate(row) if figure != NO_PART), 0)
+        for label, row in figures.items()
     }
-    found: dict[int, list[Pair]] = {}
+    by_first: dict[int, list[Pair]] = {}
     for pair in pairs:
         if set(pair) <= begins.keys():
-            found.setdefault(max(begins[label] for label in pair), []).append(pair)
-    return found
+            by_first.setdefault(max(begins[label] for label in pair), []).append(pair)
+    return by_first
 
 
 def _shares(rounds: int, end: RoundsEnd) -> dict[int, tuple[float, float]]:
@@ -255,17 +268,17 @@ def _looked_at(
     margin: float,
 ) -> dict[Pair, Comparison]:
     """Return what all looks have shown of pairs that begin after the same number of blocks."""
-    found: dict[Pair, Comparison] = {}
+    comparisons: dict[Pair, Comparison] = {}
     for look, (share, of_sameness) in shares.items():
         levels = fit_levels({label: row[: first + look] for label, row in figures.items()})
         for pair in pairs:
             ratio = levels.ratio(*pair)
             if ratio is not None:
                 p_same = min(1.0, p_of_difference(ratio, margin) / of_sameness)
-                found[pair] = _with_least_p(
-                    found.get(pair), Comparison(pair[1], ratio, min(1.0, ratio.p / share), p_same, margin)
+                comparisons[pair] = _with_least_p(
+                    comparisons.get(pair), Comparison(pair[1], ratio, min(1.0, ratio.p / share), p_same, margin)
                 )
-    return found
+    return comparisons
 
 
 def _with_least_p(before: Comparison | None, now: Comparison) -> Comparison:
@@ -273,10 +286,12 @@ def _with_least_p(before: Comparison | None, now: Comparison) -> Comparison:
     return replace(now, p=min(before.p, now.p), p_same=min(before.p_same, now.p_same)) if before else now
 
 
-def _adjusted(found: Mapping[Pair, Comparison], baseline: str) -> dict[Pair, Comparison]:
-    """Return the comparisons with p adjusted within each family."""
+def _adjusted(comparisons: Mapping[Pair, Comparison], baseline: str) -> dict[Pair, Comparison]:
+    """Return the comparisons with p adjusted within each family, and the interval that it decides by."""
     families: dict[Hashable, dict[Pair, float]] = {}
-    for pair, one in found.items():
-        families.setdefault(pair[1] == baseline, {})[pair] = one.p
+    for pair, comparison in comparisons.items():
+        families.setdefault(pair[1] == baseline, {})[pair] = comparison.p
     adjusted = {pair: p for family in families.values() for pair, p in benjamini_hochberg(family).items()}
-    return {pair: replace(one, p=adjusted[pair]) for pair, one in found.items()}
+    return {
+        pair: _with_deciding_interval(replace(comparison, p=adjusted[pair])) for pair, comparison in comparisons.items()
+    }

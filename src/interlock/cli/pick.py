@@ -42,9 +42,6 @@ def pick_command(
             min=1, metavar="N", help="CPUs of the machine that the service runs on (default: this machine's)."
         ),
     ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Use benchmarks measured with this number of threads.")
-    ] = None,
     baseline: Annotated[
         str | None, typer.Option(metavar="VARIANT", help="Variant that runs now (default: the experiment's baseline).")
     ] = None,
@@ -76,7 +73,6 @@ def pick_command(
         supported_until=supported_until,
         allow=allow,
         cpus=cpus,
-        threads=threads,
         baseline=baseline,
         experiment=experiment,
         why=why,

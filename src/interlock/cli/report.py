@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -28,12 +25,13 @@ from interlock.cli.options import (
     named_folder,
     quiet,
 )
-from interlock.errors import UsageError, missing
+from interlock.errors import UsageError
 from interlock.report import claims as findings
 from interlock.report import comparisons, machine_readable
 from interlock.report import experiment as report
-from interlock.report.comparisons import read_extract, read_extracts
+from interlock.report.comparisons import read_extract
 from interlock.report.export import file_name, rows_of_experiments, write_tables
+from interlock.report.html import page
 from interlock.report.opening import Opening, brief, opening_of
 from interlock.results import store
 from interlock.results.experiments import Experiment
@@ -59,7 +57,7 @@ def compare_command(
     """
     found = changes.changes_between(*(changes.Side(name, _one_extract(name, results)) for name in (before, after)))
     if as_json:
-        sys.stdout.write(json.dumps({"schema_version": 2, **comparisons.changes_data(found)}, indent=1) + "\n")
+        sys.stdout.write(comparisons.as_json(found) + "\n")
     else:
         _print_documents([comparisons.changes_document(found)], markdown)
 
@@ -78,7 +76,7 @@ def _one_extract(name: str, results: Path | None) -> cohorts.Extract:
 
 def show_hosts(folder: Path, markdown: bool) -> None:
     """Print a summary of each kind of host over all experiments in a folder."""
-    found = cohorts.kind_summaries(read_extracts(store.experiments_in(folder)))
+    found = cohorts.kind_summaries(map(read_extract, store.experiments_in(folder)))
     _print_documents([comparisons.hosts_document(one) for one in found], markdown)
 
 
@@ -206,7 +204,7 @@ def load_experiment(folder: Path) -> tuple[Experiment, list[comparison.Table], O
 
 
 def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
-    """Write report.md and, where charts can be drawn, report.html into the experiment's folder; print it in short.
+    """Write report.md and report.html into the experiment's folder; print it in short.
 
     With `as_json` all of it is printed as JSON instead.
     """
@@ -217,8 +215,7 @@ def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
         sys.stdout.write(machine_readable.as_json(described, tables, opening) + "\n")
     with quiet(as_json):
         console.print(brief(described, tables, opening), crop=False)
-    # A fleet's host has no charts: the fleet's controller writes the page.
-    written = _write_page(data, folder / PAGE_FILE) if find_spec("altair") else folder / "report.md"
+    written = _write_page(data, folder / PAGE_FILE)
     with quiet(as_json):
         console.print(f"\nFull report: {written}", highlight=False, soft_wrap=True)
     return described
@@ -230,7 +227,7 @@ def refresh_report(folder: Path) -> None:
     described, tables, _, opening = data
     is_first = not (folder / "report.md").exists()
     write_atomically(folder / "report.md", report.markdown(described, tables, opening, goes_on=True))
-    written = _write_page(data, folder / PAGE_FILE, goes_on=True) if find_spec("altair") else folder / "report.md"
+    written = _write_page(data, folder / PAGE_FILE, goes_on=True)
     if is_first:
         console.print(f"report  {written}: what is known so far", highlight=False, soft_wrap=True)
 
@@ -241,20 +238,8 @@ def write_page(folder: Path, path: Path | None = None) -> Path:
 
 
 def _write_page(data: ReportData, path: Path, *, goes_on: bool = False) -> Path:
-    with _with_extra("report"):
-        from interlock.report.html import page  # noqa: PLC0415  Altair takes a third of a second to load
-
     write_atomically(path, page.page(*data, goes_on=goes_on))
     return path
-
-
-@contextmanager
-def _with_extra(extra: str) -> Iterator[None]:
-    """Turn the import of a library that is not installed into the line that installs it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise missing(f"what was asked for needs {error.name}", extra) from None
 
 
 def _published_claims() -> list[Claim]:

@@ -50,14 +50,14 @@ def problems(audit: Audit) -> list[Problem]:
 
     If nothing but the control was audited, its faults are returned.
     """
-    by_variant = {one.variant: list(_faults_of(one)) for one in audit.variants}
+    by_variant = {variant.variant: list(_faults_of(variant)) for variant in audit.variants}
     control = audit.control if len(by_variant) > 1 else None
-    on_control = {(one.kind, one.name) for one in by_variant.get(control or "", [])}
+    on_control = {(fault.kind, fault.name) for fault in by_variant.get(control or "", [])}
     where: dict[Fault, list[str]] = {}
-    for variant, found in by_variant.items():
-        for one in found if variant != control else []:
-            where.setdefault(one, []).append(variant)
-    rows = [Problem(one, variants, (one.kind, one.name) in on_control) for one, variants in where.items()]
+    for variant, faults in by_variant.items():
+        for fault in faults if variant != control else []:
+            where.setdefault(fault, []).append(variant)
+    rows = [Problem(fault, variants, (fault.kind, fault.name) in on_control) for fault, variants in where.items()]
     return sorted(rows, key=lambda row: (KINDS.index(row.fault.kind), row.fault.name))
 
 
@@ -65,7 +65,7 @@ def _faults_of(variant: VariantAudit) -> Iterator[Fault]:
     if variant.outcome.state is not State.OK:
         reason = f"{variant.outcome.state.value}: {variant.outcome.reason}"
         yield Fault(NOT_AUDITED, variant.variant, variant.variant, "", reason)
-    packages = {one.name: one for one in variant.packages}
+    packages = {package.name: package for package in variant.packages}
     for owner, modules in _switchers(variant).items():
         package = packages.get(owner)
         subject = _name_and_version(package) if package else owner
@@ -73,26 +73,28 @@ def _faults_of(variant: VariantAudit) -> Iterator[Fault]:
     for package in variant.packages:
         if package.origin is Origin.FAILED:
             yield Fault(NOT_INSTALLABLE, package.name, _name_and_version(package), _asked_by(package), package.reason)
-        for one in package.imports:
-            if one.error:
-                subject = f"{one.module} of {_name_and_version(package)}"
-                yield Fault(NOT_IMPORTABLE, one.module, subject, _asked_by(package), one.error)
-    for one in variant.further:
-        if one.error:
-            yield Fault(NOT_IMPORTABLE, one.module, one.module, "--import", one.error)
+        for tried in package.imports:
+            if tried.error:
+                subject = f"{tried.module} of {_name_and_version(package)}"
+                yield Fault(NOT_IMPORTABLE, tried.module, subject, _asked_by(package), tried.error)
+    for tried in variant.further:
+        if tried.error:
+            yield Fault(NOT_IMPORTABLE, tried.module, tried.module, "--import", tried.error)
 
 
 def _switchers(variant: VariantAudit) -> dict[str, list[str]]:
     """Return the extension modules that switched the GIL on by their package; a module without one by its own name."""
-    found: dict[str, list[str]] = {}
-    for module, owner in sorted({(one.gil_by, one.gil_package) for one in variant.every_import if one.gil_by}):
-        found.setdefault(owner or module, []).append(module)
-    return found
+    modules_of: dict[str, list[str]] = {}
+    for module, owner in sorted({(tried.gil_by, tried.gil_package) for tried in variant.every_import if tried.gil_by}):
+        modules_of.setdefault(owner or module, []).append(module)
+    return modules_of
 
 
 def _how_switched(variant: VariantAudit, modules: list[str]) -> str:
     """Return which modules switch the GIL on, and which other imports cause it."""
-    importers = [one.module for one in variant.every_import if one.gil_by in modules and one.module not in modules]
+    importers = [
+        tried.module for tried in variant.every_import if tried.gil_by in modules and tried.module not in modules
+    ]
     through = f"; so does importing {', '.join(dict.fromkeys(importers))}" if importers else ""
     verb = "switches" if len(modules) == 1 else "switch"
     return f"{', '.join(modules)} {verb} it on{through}"
@@ -111,21 +113,21 @@ def _asked_by(package: PackageAudit | None) -> str:
 
 def terminal(audit: Audit) -> RenderableType:
     """Return a table of packages by variants, the faults with their reasons, and a line for each variant."""
-    parts: list[RenderableType] = [_table(audit), Text()] if any(one.packages for one in audit.variants) else []
+    parts: list[RenderableType] = [_table(audit), Text()] if any(variant.packages for variant in audit.variants) else []
     wrong = problems(audit)
-    for kind in dict.fromkeys(one.fault.kind for one in wrong):
-        lines = [line for one in wrong if one.fault.kind == kind for line in _lines(one, audit)]
+    for kind in dict.fromkeys(problem.fault.kind for problem in wrong):
+        lines = [line for problem in wrong if problem.fault.kind == kind for line in _lines(problem, audit)]
         parts += [Text(kind, style="bold"), *lines, Text()]
-    return Group(*parts, *(Text(summary(one, audit)) for one in audit.variants))
+    return Group(*parts, *(Text(summary(variant, audit)) for variant in audit.variants))
 
 
 def _lines(problem: Problem, audit: Audit) -> list[RenderableType]:
-    found = problem.fault
-    heading = f"{found.subject} ({found.asked_by})" if found.asked_by else found.subject
-    if found.kind != NOT_AUDITED:
+    fault = problem.fault
+    heading = f"{fault.subject} ({fault.asked_by})" if fault.asked_by else fault.subject
+    if fault.kind != NOT_AUDITED:
         alike = f", as on {audit.control}, so not caused by the variant" if problem.on_control else ""
         heading += f" on {', '.join(problem.variants)}{alike}"
-    return [Padding(Text(text), (0, 0, 0, indent), expand=False) for text, indent in ((heading, 2), (found.reason, 4))]
+    return [Padding(Text(text), (0, 0, 0, indent), expand=False) for text, indent in ((heading, 2), (fault.reason, 4))]
 
 
 def _table(audit: Audit) -> Table:
@@ -151,9 +153,9 @@ def _cell(package: PackageAudit | None, variant: VariantAudit, *, is_versioned: 
     if package in variant.gil_switchers:
         wrong.append("GIL on")
     else:
-        others = {one.gil_package for one in package.imports if one.gil_by}
-        wrong += [f"GIL on by {name}" for name in sorted(others)]
-    if any(one.error for one in package.imports):
+        switchers = {tried.gil_package for tried in package.imports if tried.gil_by}
+        wrong += [f"GIL on by {name}" for name in sorted(switchers)]
+    if any(tried.error for tried in package.imports):
         wrong.append("not importable")
     version = f"{package.version} " if is_versioned and package.version else ""
     text = ", ".join([version + _origin_text(package), *wrong])
@@ -171,7 +173,7 @@ def summary(variant: VariantAudit, audit: Audit) -> str:
     role = " (control)" if variant.variant == audit.control else ""
     if variant.outcome.state is not State.OK:
         return f"{variant.variant}{role}: {variant.outcome.state.value}"
-    by_origin = {one: [package for package in variant.packages if package.origin is one] for one in Origin}
+    by_origin = {origin: [package for package in variant.packages if package.origin is origin] for origin in Origin}
     built_s = sum(package.build_s or 0 for package in by_origin[Origin.BUILT])
     parts = [f"{len(by_origin[Origin.WHEEL])} from wheels"]
     parts += [f"{len(by_origin[Origin.BUILT])} built here ({built_s:.0f} s)"] if by_origin[Origin.BUILT] else []
@@ -193,12 +195,14 @@ def as_json(audit: Audit) -> str:
 
 def require(audit: Audit) -> None:
     """Raise AuditError if the audited variants have faults that count."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for one in problems(audit):
-        if one.counts:
-            found.setdefault(one.fault.kind, {}).setdefault(one.fault.subject, []).extend(one.variants)
-    if found:
-        parts = [f"{kind[0].lower()}{kind[1:]}: {_where(subjects)}" for kind, subjects in found.items()]
+    subjects_of: dict[str, dict[str, list[str]]] = {}
+    for problem in problems(audit):
+        if problem.counts:
+            subjects_of.setdefault(problem.fault.kind, {}).setdefault(problem.fault.subject, []).extend(
+                problem.variants
+            )
+    if subjects_of:
+        parts = [f"{kind[0].lower()}{kind[1:]}: {_where(subjects)}" for kind, subjects in subjects_of.items()]
         raise AuditError(
             file=", ".join(audit.requirements),
             found="; ".join(parts),

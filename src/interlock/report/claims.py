@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -19,6 +16,7 @@ from interlock.catalog.claims import Bound, Claim
 from interlock.errors import ClaimError
 from interlock.report.tables import markdown_table
 from interlock.results.experiments import Experiment
+from interlock.results.json_documents import CheckedClaim, CheckedClaims, TestedRatio
 from interlock.untrusted import printable
 
 STYLES = {
@@ -47,8 +45,8 @@ def terminal(findings: Sequence[Finding]) -> RenderableType:
 def brief(findings: Sequence[Finding]) -> RenderableType:
     """Return what the experiment says of the claims in at most forty lines: the contradicted ones first."""
     silent = {ClaimVerdict.NOT_TESTABLE, ClaimVerdict.NO_DATA}
-    tested = [one for one in findings if one.verdict not in silent]
-    ordered = sorted(tested, key=lambda one: (not one.verdict.contradicts, not one.claim.required))
+    tested = [finding for finding in findings if finding.verdict not in silent]
+    ordered = sorted(tested, key=lambda finding: (not finding.verdict.contradicts, not finding.claim.required))
     parts: list[RenderableType] = [Text(_total(findings), style="bold")]
     parts += [_table(ordered[:MOST_LINES])] if ordered else []
     left = f"{len(ordered) - MOST_LINES} more and " if len(ordered) > MOST_LINES else ""
@@ -120,29 +118,26 @@ def _compared(claim: Claim) -> str:
 
 def as_json(experiment: Experiment, findings: Sequence[Finding]) -> str:
     """Return the findings as JSON; an infinite end of an interval is null."""
-    found = [_plain(one) for one in findings]
-    plain = {"schema_version": 1, "experiment": experiment.name, "host": experiment.host, "findings": found}
-    return json.dumps(plain, indent=1)
-
-
-def _plain(finding: Finding) -> dict[str, Any]:
-    ratio = finding.ratio and {key: one if math.isfinite(one) else None for key, one in vars(finding.ratio).items()}
-    return {
-        "claim": finding.claim.model_dump(mode="json"),
-        "verdict": finding.verdict.value,
-        "reason": finding.reason,
-        "ratio": ratio,
-        "count": finding.count,
-    }
+    checked = [
+        CheckedClaim(
+            claim=finding.claim,
+            verdict=finding.verdict.value,
+            reason=finding.reason,
+            ratio=finding.ratio and TestedRatio(**vars(finding.ratio)),
+            count=finding.count,
+        )
+        for finding in findings
+    ]
+    return CheckedClaims(experiment=experiment.name, host=experiment.host, findings=checked).model_dump_json(indent=1)
 
 
 def check_required(folder: Path, findings: Sequence[Finding]) -> None:
     """Raise ClaimError if the experiment in `folder` shows no effect, or the opposite, of a required claim."""
-    contradicted = [one for one in findings if one.claim.required and one.verdict.contradicts]
+    contradicted = [finding for finding in findings if finding.claim.required and finding.verdict.contradicts]
     if contradicted:
         raise ClaimError(
             file=str(folder),
-            key=", ".join(one.claim.name for one in contradicted),
-            found=f"required: {'; '.join(f'{one.verdict}: {one.reason}' for one in contradicted)}",
+            key=", ".join(finding.claim.name for finding in contradicted),
+            found=f"required: {'; '.join(f'{finding.verdict}: {finding.reason}' for finding in contradicted)}",
             todo=f"`interlock claims {folder}` shows the figures; correct the claim, or remove its `required`.",
         )

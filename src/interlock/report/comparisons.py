@@ -1,17 +1,10 @@
-"""Many experiments read to be compared; their changes and hosts as text and as data for JSON."""
+"""Experiments read to be compared; their changes and hosts as text and as JSON."""
 
 from __future__ import annotations
 
-import gc
-import math
-import multiprocessing
-import os
-import signal
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -20,9 +13,18 @@ from interlock.analysis import comparison
 from interlock.analysis.changes import UNCHANGED, Change, Changes, ChangeTable, Side
 from interlock.analysis.cohorts import Extract, HostRow, HostTable, KindSummary, extract
 from interlock.analysis.statistics import Interval
-from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict
+from interlock.analysis.verdicts import DIFFERENT, Verdict
 from interlock.report.tables import Section, markdown_lines, ratio_text, rich_parts
 from interlock.results import store
+from interlock.results.json_documents import (
+    ChangedBenchmark,
+    ChangedRow,
+    ChangeVerdict,
+    Compared,
+    ComparedExperiment,
+    ComparedHosts,
+    Ends,
+)
 from interlock.untrusted import printable
 
 CHANGE = ("variant", "before", "after", "change", "verdict", "image")
@@ -78,32 +80,32 @@ def terminal(documents: Sequence[Document]) -> RenderableType:
     return Group(*parts[1:])
 
 
-def changes_document(found: Changes) -> Document:
+def changes_document(changes: Changes) -> Document:
     """Return what changed between two experiments."""
-    before, after = found.before, found.after
-    rows = [row for table in found.tables for row in table.rows]
+    before, after = changes.before, changes.after
+    rows = [row for table in changes.tables for row in table.rows]
     head = [
         f"before   {_side_line(before)}",
         f"after    {_side_line(after)}",
         f"kind     {before.extract.cohort}",
-        f"image    of the baseline {found.baseline_image}"
-        f"{', and it is in every ratio' if found.baseline_image != UNCHANGED else ''}",
-        f"changed  {len(found.differing)} of {len(rows)} ratios; {RATIOS_ONLY}",
-        *_noise_line(found),
+        f"image    of the baseline {changes.baseline_image}"
+        f"{', and it is in every ratio' if changes.baseline_image != UNCHANGED else ''}",
+        f"changed  {len(changes.differing)} of {len(rows)} ratios; {RATIOS_ONLY}",
+        *_noise_line(changes),
     ]
-    sections = [_changed_section(found)] if found.differing else []
-    sections += [_change_section(table, before.extract.cohort.baseline) for table in found.tables]
+    sections = [_changed_section(changes)] if changes.differing else []
+    sections += [_change_section(table, before.extract.cohort.baseline) for table in changes.tables]
     title = f"{before.name} to {after.name}"
-    return Document(title, tuple(head), tuple(sections), LEGENDS["changes"], found.left_out)
+    return Document(title, tuple(head), tuple(sections), LEGENDS["changes"], changes.left_out)
 
 
 def _side_line(side: Side) -> str:
-    one = side.extract
-    return f"{one.name}, {one.started}, Interlock {one.tool_version}, host {one.host}"
+    experiment = side.extract
+    return f"{experiment.name}, {experiment.started}, Interlock {experiment.tool_version}, host {experiment.host}"
 
 
-def _noise_line(found: Changes) -> list[str]:
-    same = found.same_images
+def _noise_line(changes: Changes) -> list[str]:
+    same = changes.same_images
     if not same:
         return []
     apart = sum(row.change.verdict.differs for row in same)
@@ -112,8 +114,8 @@ def _noise_line(found: Changes) -> list[str]:
     ]
 
 
-def _changed_section(found: Changes) -> Section:
-    rows = [(f"{table.workload} {table.benchmark.name}", *_change_cells(row)) for table, row in found.differing]
+def _changed_section(changes: Changes) -> Section:
+    rows = [(f"{table.workload} {table.benchmark.name}", *_change_cells(row)) for table, row in changes.differing]
     return Section("what changed", ("benchmark", *CHANGE), tuple(rows))
 
 
@@ -134,28 +136,28 @@ def _change_cells(row: Change) -> tuple[str, ...]:
     )
 
 
-def hosts_document(found: KindSummary) -> Document:
+def hosts_document(summary: KindSummary) -> Document:
     """Return each ratio over the hosts of one kind."""
-    number = len(found.hosts)
-    shown = ", ".join(found.hosts[:8]) + (", ..." if number > 8 else "")
+    number = len(summary.hosts)
+    shown = ", ".join(summary.hosts[:8]) + (", ..." if number > 8 else "")
     head = [
-        f"kind     {found.cohort}",
+        f"kind     {summary.cohort}",
         f"hosts    {number}: {shown}",
-        *([f"older    {found.older} earlier experiments of these hosts, not counted"] * bool(found.older)),
-        f"ratios   {sum(len(table.rows) for table in found.tables)}; {RATIOS_ONLY}",
+        *([f"older    {summary.older} earlier experiments of these hosts, not counted"] * bool(summary.older)),
+        f"ratios   {sum(len(table.rows) for table in summary.tables)}; {RATIOS_ONLY}",
     ]
     means = Section(
         "summary over the workloads",
-        ("variant", f"ratio to {found.cohort.baseline}"),
-        tuple((label, ratio_text(mean)) for label, mean in found.means.items()),
+        ("variant", f"ratio to {summary.cohort.baseline}"),
+        tuple((label, ratio_text(mean)) for label, mean in summary.means.items()),
     )
-    sections = (means, *(_hosts_section(table, found) for table in found.tables))
+    sections = (means, *(_hosts_section(table, summary) for table in summary.tables))
     return Document(f"{number} host{'s' * (number > 1)} of one kind", tuple(head), sections, LEGENDS["hosts"])
 
 
-def _hosts_section(table: HostTable, found: KindSummary) -> Section:
+def _hosts_section(table: HostTable, summary: KindSummary) -> Section:
     twin = f"twins {ratio_text(table.twin)}" if table.twin else "no twin"
-    columns = ("variant", f"ratio to {found.cohort.baseline}", "lowest", "highest", *Verdict)
+    columns = ("variant", f"ratio to {summary.cohort.baseline}", "lowest", "highest", *Verdict)
     return Section(f"{table.workload}: {table.benchmark.name} ({twin})", columns, tuple(map(_host_cells, table.rows)))
 
 
@@ -165,75 +167,46 @@ def _host_cells(row: HostRow) -> tuple[str, ...]:
     return row.label, f"{ratio_text(row.over.ratio)} {row.over.words}", *ends, *map(str, counts)
 
 
-Data = dict[str, Any]
+def as_json(changes: Changes) -> str:
+    """Return what changed as JSON: ratios of time per unit of work; an infinite end of an interval is null."""
+    cohort = changes.before.extract.cohort
+    tables = [
+        ChangedBenchmark(workload=table.workload, benchmark=table.benchmark.name, rows=list(map(_row, table.rows)))
+        for table in changes.tables
+    ]
+    return Compared(
+        kind=ComparedHosts(**cohort.kind._asdict()),
+        baseline=cohort.baseline,
+        optimised_by=cohort.optimised_by,
+        before=_side(changes.before),
+        after=_side(changes.after),
+        baseline_image=changes.baseline_image,
+        left_out=list(changes.left_out),
+        tables=tables,
+    ).model_dump_json(indent=1)
 
 
-def changes_data(found: Changes) -> Data:
-    """Return what changed as plain data: ratios of time per unit of work; an infinite end of an interval is null."""
-    cohort = found.before.extract.cohort
-    return {
-        "kind": cohort.kind._asdict(),
-        "baseline": cohort.baseline,
-        "optimised_by": cohort.optimised_by,
-        "before": _side_data(found.before),
-        "after": _side_data(found.after),
-        "baseline_image": found.baseline_image,
-        "left_out": list(found.left_out),
-        "tables": [
-            {
-                "workload": table.workload,
-                "benchmark": table.benchmark.name,
-                "rows": [_change_data(row) for row in table.rows],
-            }
-            for table in found.tables
-        ],
-    }
+def _side(side: Side) -> ComparedExperiment:
+    experiment = side.extract
+    return ComparedExperiment(
+        name=experiment.name, host=experiment.host, started=experiment.started, tool_version=experiment.tool_version
+    )
 
 
-def _side_data(side: Side) -> Data:
-    one = side.extract
-    return {"name": one.name, "host": one.host, "started": one.started, "tool_version": one.tool_version}
+def _row(row: Change) -> ChangedRow:
+    change = row.change
+    verdict = ChangeVerdict(
+        **_ends(change.ratio), p=change.p, p_same=change.p_same, margin=change.margin, verdict=change.verdict
+    )
+    before, after = Ends(**_ends(row.before)), Ends(**_ends(row.after))
+    return ChangedRow(variant=row.label, before=before, after=after, change=verdict, image=row.image)
 
 
-def _change_data(row: Change) -> Data:
-    return {
-        "variant": row.label,
-        "before": _interval_data(row.before),
-        "after": _interval_data(row.after),
-        "change": _comparison_data(row.change),
-        "image": row.image,
-    }
-
-
-def _comparison_data(one: Comparison) -> Data:
-    return {**_interval_data(one.ratio), "p": one.p, "p_same": one.p_same, "margin": one.margin, "verdict": one.verdict}
-
-
-def _interval_data(one: Interval) -> Data:
-    ends = {"ratio": one.estimate, "low": one.low, "high": one.high}
-    return {name: end if math.isfinite(end) else None for name, end in ends.items()}
-
-
-# Starting another process takes as long as reading this many experiments.
-MIN_PER_PROCESS = 16
+def _ends(interval: Interval) -> dict[str, float]:
+    return {"ratio": interval.estimate, "low": interval.low, "high": interval.high}
 
 
 def read_extract(folder: Path) -> Extract:
     """Return the extract of one experiment; its profiles are not read, because no comparison needs them."""
     described = store.read_experiment(folder)
     return extract(described, comparison.tables(described, store.read_cell_values(folder, described), {}))
-
-
-def read_extracts(folders: Sequence[Path]) -> list[Extract]:
-    """Return the extracts of all experiments, in their order; StoreError for the first that cannot be read."""
-    workers = min(os.cpu_count() or 1, len(folders) // MIN_PER_PROCESS)
-    if workers < 2:
-        return [read_extract(folder) for folder in folders]
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _prepare) as pool:
-        return list(pool.map(read_extract, folders, chunksize=4))
-
-
-def _prepare() -> None:
-    """Prepare a process: its parent handles signals, and what it reads has no cycles to collect."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.disable()

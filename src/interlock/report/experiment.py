@@ -10,7 +10,8 @@ from rich.text import Text
 
 from interlock.analysis import comparison as compare
 from interlock.analysis.comparison import Row, Summary, Table
-from interlock.analysis.scaling import CurveGroup, ThroughputPoint, curve_groups
+from interlock.analysis.not_measured import every_reason
+from interlock.analysis.scaling import Curve, CurveGroup, ThroughputPoint, curve_groups
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict, compare_instructions
 from interlock.catalog.workloads import Benchmark, Metric
@@ -26,6 +27,7 @@ from interlock.report.tables import (
     one_line,
     ratio_text,
     rich_parts,
+    rounds_text,
     share_text,
     value_text,
 )
@@ -35,7 +37,6 @@ from interlock.results.experiments import (
     CellResult,
     Experiment,
     Facts,
-    Outcome,
     State,
     bases_line,
     engine_line,
@@ -49,7 +50,8 @@ MOST_CALLS = 4
 LEGEND = (
     "value: median of the blocks' figures, with its standard error. ratio: time per unit of work divided by the "
     "baseline's (or the control's), above 1 is slower. All rows of a table are fitted together, round by round, so "
-    "that processes far off move little [95 % t interval; each row's variance is moderated by the others']. 'slower' "
+    "that processes far off move little [95 % t interval; each row's variance is moderated by the others'; what the "
+    "adjustments leave undecided has the interval that they make]. 'slower' "
     f"and 'faster': p of equals is below {DIFFERENT:g}, adjusted for the looks taken and for the ratios of the table "
     "(Benjamini and Hochberg). 'same within 5 %': a difference of that size is ruled out (two one-sided tests). "
     "'undecided': neither is shown, with about how many more rounds would show one. lock cost: futex, sched_yield "
@@ -103,15 +105,19 @@ def _left_out(experiment: Experiment) -> list[str]:
 
 def _rights(experiment: Experiment) -> list[str]:
     """Return the line about what workloads' cells had beyond those of others, if any had."""
-    found = [f"{name}: {', '.join(one.rights)}" for name, one in experiment.workloads.items() if one.rights]
-    return [f"rights   {'; '.join(found)} (other cells have none: docs/workloads.md)"] if found else []
+    rights = [
+        f"{name}: {', '.join(workload.rights)}" for name, workload in experiment.workloads.items() if workload.rights
+    ]
+    return [f"rights   {'; '.join(rights)} (other cells have none: docs/workloads.md)"] if rights else []
 
 
 def _rounds(experiment: Experiment) -> str:
     settings = experiment.settings
     if settings.rounds_limit is None:
-        return f"{settings.rounds} rounds"
-    takes = {name: one.quick if settings.quick else one.full for name, one in experiment.workloads.items()}
+        return rounds_text(settings.rounds)
+    takes = {
+        name: workload.quick if settings.quick else workload.full for name, workload in experiment.workloads.items()
+    }
     lower = [f"{name} at most {take.rounds_limit}" for name, take in takes.items() if take.rounds_limit]
     but = f" ({', '.join(lower)})" if lower else ""
     return f"rounds {settings.rounds} to {settings.rounds_limit}{but} until decided"
@@ -125,10 +131,9 @@ def benchmark_sections(tables: Sequence[Table]) -> list[Section]:
 def _benchmark_section(table: Table) -> Section:
     metric, profile = table.benchmark.metric, table.benchmark.profile_metric
     better = "higher" if metric.inverse else "lower"
-    rounds = f"{table.rounds} round{'' if table.rounds == 1 else 's'}"
     twin = f"twin {ratio_text(table.twin)}" if table.twin else "no twin"
     title = f"{table.workload.name}: {table.benchmark.name}, {metric.label}, {better} is better"
-    title += f" ({cpus_and_clock_text(table)}, {rounds}, {twin})"
+    title += f" ({cpus_and_clock_text(table)}, {rounds_text(table.rounds)}, {twin})"
     columns = (
         "variant",
         metric.label,
@@ -218,14 +223,14 @@ def markdown(
     curves_and_details = [*scaling_sections(experiment, tables), *detail_sections(tables)]
     sections = [*benchmark_sections(tables), *curves_and_details, *profile_sections(tables)]
     for workload in dict.fromkeys(table.workload.name for table in tables):
-        mine = [one for one in sections if one.title.startswith(f"{workload}: ")]
-        lines += details(workload, [line for one in mine for line in markdown_lines(one)])
+        mine = [section for section in sections if section.title.startswith(f"{workload}: ")]
+        lines += details(workload, [line for section in mine for line in markdown_lines(section)])
     images = image_section(experiment)
     lines += details("images", markdown_lines(images, images.title.capitalize()))
     lines += [
         "## Skipped, and why",
         "",
-        *[f"- {one_line(line)}" for line in skipped(experiment) or ["nothing"]],
+        *[f"- {line}" for line in skipped(experiment)],
         "",
     ]
     time = time_section(experiment)
@@ -350,7 +355,10 @@ def summary_section(experiment: Experiment, tables: Sequence[Table]) -> Section:
     """Return the table of means over all benchmarks, a row for each variant and mode."""
     columns = ("variant", f"ratio to {experiment.settings.baseline}", "of benchmarks", *Verdict)
     otherwise = {row.label for table in tables for row in table.rows if row.built_otherwise}
-    rows = (_summary(one, built_otherwise=one.label in otherwise) for one in compare.summaries(experiment, tables))
+    rows = (
+        _summary(summary, built_otherwise=summary.label in otherwise)
+        for summary in compare.summaries(experiment, tables)
+    )
     return Section("summary", columns, tuple(rows))
 
 
@@ -376,7 +384,7 @@ def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
     ]:
         parts += rich_parts(section)
     parts += [Text(), Text("skipped, and why", style="bold")]
-    parts += [Text(f"  {one_line(line)}") for line in skipped(experiment) or ["nothing"]]
+    parts += [Text(f"  {line}") for line in skipped(experiment)]
     parts += [Text(), Text(LEGEND, style="dim")]
     time = time_section(experiment)
     parts += rich_parts(time) if time else []
@@ -405,17 +413,23 @@ def detail_section(table: Table) -> Section | None:
 
 def scaling_sections(experiment: Experiment, tables: Sequence[Table]) -> list[Section]:
     """Return a table for each group of curves: throughput by workers."""
-    return [curves_section(one) for one in curve_groups(experiment, tables)]
+    return [curves_section(group) for group in curve_groups(experiment, tables)]
 
 
 def curves_section(of: CurveGroup) -> Section:
     """Return the table of one group of curves, a row for each variant."""
     beyond = [f"{workers} (> {of.cores} cores)" for workers in of.workers if workers > of.cores]
     within = [str(workers) for workers in of.workers if workers <= of.cores]
-    columns = ("variant", *within, *beyond)
-    curves = [(curve.label, curve.points) for curve in of.curves] + [("best limit", of.limit)] * bool(of.limit)
-    rows = [(label, *_throughputs(of, points)) for label, points in curves]
+    columns = ("variant", *within, *beyond, "best gain over 1")
+    rows = [(curve.label, *_throughputs(of, curve.points), _gain_text(curve)) for curve in of.curves]
+    rows += [("best limit", *_throughputs(of, of.limit), "-")] if of.limit else []
     return Section(f"{of.workload.name}: {of.name}, {of.unit} by workers, higher is better", columns, tuple(rows))
+
+
+def _gain_text(curve: Curve) -> str:
+    best = curve.best
+    gain = curve.gain(best)
+    return f"{gain:.2f}x at {best.workers}" if gain else "-"
 
 
 def _throughputs(of: CurveGroup, points: Sequence[ThroughputPoint]) -> Iterator[str]:
@@ -423,44 +437,23 @@ def _throughputs(of: CurveGroup, points: Sequence[ThroughputPoint]) -> Iterator[
     return (_throughput(known.get(workers)) for workers in of.workers)
 
 
-def _throughput(one: Interval | None) -> str:
-    if one is None:
+def _throughput(interval: Interval | None) -> str:
+    if interval is None:
         return "-"
-    return figure_text(one.estimate) if math.isinf(one.high) else f"{figure_text(one.estimate)} {_bounds(one)}"
+    return (
+        figure_text(interval.estimate)
+        if math.isinf(interval.high)
+        else f"{figure_text(interval.estimate)} {_bounds(interval)}"
+    )
 
 
-def _bounds(one: Interval) -> str:
-    return f"[{figure_text(one.low)}, {figure_text(one.high)}]"
+def _bounds(interval: Interval) -> str:
+    return f"[{figure_text(interval.low)}, {figure_text(interval.high)}]"
 
 
 def skipped(experiment: Experiment) -> list[str]:
-    """Return a line with the reason for each image, benchmark or profile without figures."""
-    missing = [image for image in experiment.images if image.outcome.state is not State.OK]
-    lines = [f"{image.variant}: {image.outcome.state.value}: {image.outcome.reason}" for image in missing]
-    without_image = {image.variant for image in missing}
-    originals = {(cell.variant, cell.workload): cell.outcome for cell in experiment.cells if cell.mode is None}
-    for cell in [*experiment.cells, *experiment.limits]:
-        # A reason that a twin or mode shares with its variant is listed once. A twin that failed alone is listed: the
-        # experiment then has no measure of noise.
-        repeated = cell.mode is not None and cell.outcome == originals.get((cell.variant, cell.workload))
-        if cell.variant not in without_image and not repeated:
-            lines += _skipped_in(cell)
-    return lines
-
-
-def _skipped_in(cell: CellResult) -> list[str]:
-    by_outcome: dict[Outcome, list[str]] = {}
-    for name, outcome in (cell.benchmarks or {"all": cell.outcome}).items():
-        if outcome.state is not State.OK:
-            by_outcome.setdefault(outcome, []).append(name)
-    where = f"{cell.label} / {cell.workload}"
-    lines = [
-        f"{where} / {', '.join(names)}: {outcome.state.value}: {outcome.reason}"
-        for outcome, names in by_outcome.items()
-    ]
-    if cell.profile and cell.profile.state is not State.OK:
-        lines.append(f"{where}: no profile: {cell.profile.reason}")
-    return lines
+    """Return a line for each reason why something has no figure or no profile."""
+    return [f"{'; '.join(names)}: {reason}" for reason, names in every_reason(experiment).items()] or ["nothing"]
 
 
 def failed_cells(cells: Sequence[CellResult]) -> list[CellResult]:

@@ -48,8 +48,8 @@ STATE = (
 )
 COMPARED = (
     ("ratio", "number", "time per unit of work divided by {}'s, geometric mean over the rounds; above 1 is slower"),
-    ("low", "number", "lower end of the 95 % interval; empty after one round"),
-    ("high", "number", "upper end of the 95 % interval; empty after one round"),
+    ("low", "number", "lower end of the 95 % interval, of what is undecided the adjusted one; empty after one round"),
+    ("high", "number", "upper end of that interval; empty after one round"),
     ("p", "number", "p-value for both being equal, of this ratio alone"),
     ("p_adjusted", "number", "the same, adjusted for the looks and for the number of ratios in the table"),
     ("p_same", "number", "p-value for a difference of the margin or more, adjusted for the looks"),
@@ -121,12 +121,12 @@ Record = dict[str, Any]
 def experiment_rows(experiment: Experiment, values: Values, tables: Sequence[Table]) -> dict[str, list[Record]]:
     """Return the rows of each table; `tables` are the comparisons that were made of the values."""
     key = {"experiment": experiment.name, "host": experiment.host["folder"]}
-    found = {
+    rows_of = {
         "experiments": [_experiment_row(experiment)],
-        "values": [row for where, one in _each_benchmark(values) for row in _value_rows(where, one)],
+        "values": [row for where, values_of in _each_benchmark(values) for row in _value_rows(where, values_of)],
         "ratios": [row for table in tables for row in _ratio_rows(table, values)],
     }
-    return {name: [{**key, **record} for record in records] for name, records in found.items()}
+    return {name: [{**key, **record} for record in records] for name, records in rows_of.items()}
 
 
 def _experiment_row(experiment: Experiment) -> Record:
@@ -155,18 +155,18 @@ def _cell_key(label: str, workload: str) -> Record:
 
 def _each_benchmark(cells: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterator[tuple[Record, Any]]:
     for (label, workload), benchmarks in cells.items():
-        for name, one in benchmarks.items():
-            yield {**_cell_key(label, workload), "benchmark": name}, one
+        for name, item in benchmarks.items():
+            yield {**_cell_key(label, workload), "benchmark": name}, item
 
 
-def _value_rows(where: Record, one: BenchmarkValues) -> Iterator[Record]:
-    for process, values in enumerate(one.processes):
+def _value_rows(where: Record, measured: BenchmarkValues) -> Iterator[Record]:
+    for process, values in enumerate(measured.processes):
         shared = {
             **where,
             "process": process,
-            "units": one.units[process] if one.units else None,
-            "process_user_s": one.user_s[process] if one.user_s else None,
-            "process_sys_s": one.sys_s[process] if one.sys_s else None,
+            "units": measured.units[process] if measured.units else None,
+            "process_user_s": measured.user_s[process] if measured.user_s else None,
+            "process_sys_s": measured.sys_s[process] if measured.sys_s else None,
         }
         for number, value in enumerate(values):
             yield {**shared, "value": number, "seconds_per_unit": value}
@@ -212,22 +212,22 @@ def _ratio_row(table: Table, row: Row) -> Record:
     }
 
 
-def _comparison_cells(prefix: str, one: Comparison | None) -> Record:
-    if one is None:
+def _comparison_cells(prefix: str, compared: Comparison | None) -> Record:
+    if compared is None:
         return {}
-    ratio: Ratio = one.ratio
-    verdict = {"p": ratio.p, "p_adjusted": one.p, "p_same": one.p_same, "verdict": one.verdict}
+    ratio: Ratio = compared.ratio
+    verdict = {"p": ratio.p, "p_adjusted": compared.p, "p_same": compared.p_same, "verdict": compared.verdict}
     return {**_interval(prefix, ratio), **{f"{prefix}{name}": figure for name, figure in verdict.items()}}
 
 
-def _interval(prefix: str, one: Interval) -> Record:
-    return {f"{prefix}ratio": one.estimate, **_ends(prefix, one)}
+def _interval(prefix: str, interval: Interval) -> Record:
+    return {f"{prefix}ratio": interval.estimate, **_ends(prefix, interval)}
 
 
-def _ends(prefix: str, one: Interval) -> Record:
+def _ends(prefix: str, interval: Interval) -> Record:
     """Return the ends of an interval; after one round it has none."""
-    known = math.isfinite(one.high)
-    return {f"{prefix}low": one.low if known else None, f"{prefix}high": one.high if known else None}
+    known = math.isfinite(interval.high)
+    return {f"{prefix}low": interval.low if known else None, f"{prefix}high": interval.high if known else None}
 
 
 def write_tables(folder: Path, experiments: Iterable[Mapping[str, Sequence[Record]]]) -> dict[str, int]:

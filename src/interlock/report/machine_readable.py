@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from interlock.analysis.comparison import Row, Table
@@ -30,8 +29,8 @@ def as_json(experiment: Experiment, tables: Sequence[Table], opening: Opening) -
 def _trial(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> TrialAnswer | None:
     if experiment.trial is None:
         return None
-    rows = [one for table in tables for one in judge(experiment.trial, table)]
-    verdicts = [JudgedVariant(label=one.label, verdict=one.verdict.value, problem=one.problem) for one in rows]
+    rows = [row for table in tables for row in judge(experiment.trial, table)]
+    verdicts = [JudgedVariant(label=row.label, verdict=row.verdict.value, problem=row.problem) for row in rows]
     return TrialAnswer(conclusion=opening.answer, verdicts=verdicts, known=experiment.trial)
 
 
@@ -48,13 +47,12 @@ def _row(table: Table, row: Row) -> ReportedRow:
     )
 
 
-def _decided(one: Comparison) -> DecidedRatio:
-    plain = {key: value if math.isfinite(value) else None for key, value in vars(one.ratio).items()}
+def _decided(comparison: Comparison) -> DecidedRatio:
     return DecidedRatio(
-        **plain,
-        p_adjusted=one.p,
-        p_same=one.p_same,
-        verdict=one.verdict,
-        margin=one.margin,
-        more_rounds=one.more_rounds,
+        **vars(comparison.ratio),
+        p_adjusted=comparison.p,
+        p_same=comparison.p_same,
+        verdict=comparison.verdict,
+        margin=comparison.margin,
+        more_rounds=comparison.more_rounds,
     )

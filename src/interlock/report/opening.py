@@ -17,7 +17,7 @@ from interlock.analysis.comparison import Table
 from interlock.analysis.not_measured import by_reason, in_one_line
 from interlock.analysis.pick.advice import in_containers
 from interlock.analysis.pick.own import is_aside, own_pick
-from interlock.analysis.pick.sentences import WITHOUT_CONTAINERS, provenance
+from interlock.analysis.pick.sentences import WITHOUT_CONTAINERS, as_measured, provenance
 from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
@@ -25,7 +25,7 @@ from interlock.report.pick import first_step
 from interlock.report.tables import Section, markdown_lines, markdown_table, ratio_text, rich_parts
 from interlock.report.trials import answer
 from interlock.report.trials import sections as trial_sections
-from interlock.results.answers import Decision, Pick
+from interlock.results.answers import Decision, Pick, Rank
 from interlock.results.commands import runnable
 from interlock.results.experiments import Experiment, State, Times, Values
 
@@ -67,15 +67,32 @@ class Opening:
     def source(self) -> str:
         return provenance(self.pick, compared=False) if self.pick else self.place
 
+    @property
+    def caveats(self) -> list[str]:
+        """Return what else to know of an interpreter to switch to: a larger figure, and which others may be as good."""
+        chosen = self.pick.recommended if self.pick else None
+        if self.pick is None or chosen is None:
+            return []
+        rivals = [
+            contender.label
+            for contender in self.pick.contenders
+            if contender.rank is Rank.OPEN and contender.label != chosen.label
+        ]
+        measured = as_measured(chosen)
+        return [
+            *([f"{measured}."] if measured else []),
+            *([f"Not shown to differ from it: {', '.join(rivals)}."] if rivals else []),
+        ]
+
     def differences(self, tables: Iterable[Table], *, aside: bool = False) -> list[ComparedRow]:
         """Return the rows that are faster or slower, the largest change first."""
-        found = _rows(tables, self._is_among(aside), lambda verdict: verdict.differs)
-        return sorted(found, key=lambda one: -abs(one.comparison.ratio.log))
+        rows = _rows(tables, self._is_among(aside), lambda verdict: verdict.differs)
+        return sorted(rows, key=lambda row: -abs(row.comparison.ratio.log))
 
     def undecided(self, tables: Iterable[Table], *, aside: bool = False) -> list[ComparedRow]:
         """Return the rows that are undecided, those that need the fewest more rounds first."""
-        found = _rows(tables, self._is_among(aside), lambda verdict: verdict is Verdict.UNDECIDED)
-        return sorted(found, key=lambda one: one.comparison.more_rounds or math.inf)
+        rows = _rows(tables, self._is_among(aside), lambda verdict: verdict is Verdict.UNDECIDED)
+        return sorted(rows, key=lambda row: row.comparison.more_rounds or math.inf)
 
     def _is_among(self, aside: bool) -> Callable[[str], bool]:
         return lambda label: (label in self.asides) is aside
@@ -114,7 +131,7 @@ def opening_of(experiment: Experiment, values: Values, catalog: Catalog, tables:
     if not catalog.variants:
         return known_of_all
     names = {split_label(cell.label)[0] for cell in experiment.cells}
-    variants = {name: one for name, one in catalog.variants.items() if name in names}
+    variants = {name: variant for name, variant in catalog.variants.items() if name in names}
     known = catalog.model_copy(update={"variants": variants})
     today = datetime.date.fromisoformat(experiment.started[:10])
     labels = dict.fromkeys(cell.label for cell in experiment.cells)
@@ -130,14 +147,14 @@ def differences_section(title: str, rows: Sequence[ComparedRow], baseline: str) 
     last = "it would take" if title == OPEN else "verdict"
     columns = ("benchmark", "variant", f"time, {baseline} is 1 [95 %]", last)
     cells = (
-        (one.benchmark, one.label, ratio_text(one.comparison.ratio), f"{_verdict_text(one)}{_otherwise(one)}")
-        for one in rows
+        (row.benchmark, row.label, ratio_text(row.comparison.ratio), f"{_verdict_text(row)}{_otherwise(row)}")
+        for row in rows
     )
     return Section(title, columns, tuple(cells))
 
 
-def _otherwise(one: ComparedRow) -> str:
-    return ", built otherwise" if one.built_otherwise else ""
+def _otherwise(row: ComparedRow) -> str:
+    return ", built otherwise" if row.built_otherwise else ""
 
 
 def _brief_section(title: str, rows: Sequence[ComparedRow], baseline: str) -> Section:
@@ -145,39 +162,39 @@ def _brief_section(title: str, rows: Sequence[ComparedRow], baseline: str) -> Se
     last, text = ("more rounds", _rounds_text) if title == OPEN else ("verdict", _verdict_text)
     columns = ("benchmark", "variant", "time [95 %]", last)
     cells = (
-        (one.benchmark, f"{one.label}{MARK * one.built_otherwise}", ratio_text(one.comparison.ratio), text(one))
-        for one in rows
+        (row.benchmark, f"{row.label}{MARK * row.built_otherwise}", ratio_text(row.comparison.ratio), text(row))
+        for row in rows
     )
     return Section(f"{title} ({baseline}: 1.000x)", columns, tuple(cells))
 
 
-def _rounds_text(one: ComparedRow) -> str:
+def _rounds_text(row: ComparedRow) -> str:
     """Return about how many more rounds decide a row."""
-    return f"about {one.comparison.more_rounds}" if one.comparison.more_rounds else "too many"
+    return f"about {row.comparison.more_rounds}" if row.comparison.more_rounds else "too many"
 
 
-def _verdict_text(one: ComparedRow) -> str:
+def _verdict_text(row: ComparedRow) -> str:
     """Return the verdict; of what is undecided how many more rounds, if so many are in reach."""
-    if one.comparison.verdict is not Verdict.UNDECIDED:
-        return one.comparison.words
-    return one.comparison.words.partition(", ")[2] or "too many rounds"
+    if row.comparison.verdict is not Verdict.UNDECIDED:
+        return row.comparison.words
+    return row.comparison.words.partition(", ")[2] or "too many rounds"
 
 
 def markdown_opening(opening: Opening, tables: Sequence[Table], baseline: str) -> list[str]:
     """Return the lines that a report begins with, under its title."""
     lines = [f"**{opening.sentence}**", ""]
-    lines += [opening.source, ""] if opening.source else []
+    lines += [line for said in (opening.source, *opening.caveats) if said for line in (said, "")]
     lines += [line for section in opening.sections for line in markdown_lines(section, section.title.capitalize())]
-    for title, found in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
-        rows, others = found(tables), found(tables, aside=True)
+    for title, rows_of in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
+        rows, asides = rows_of(tables), rows_of(tables, aside=True)
         section = differences_section(title, rows[:MOST_ROWS], baseline)
         lines += [f"## {title.capitalize()}", ""]
         lines += [*markdown_table(section.columns, section.rows), ""] if rows else ["Nothing.", ""]
-        rest = {"more": rows[MOST_ROWS:], "of modes, studies and versions without support": others}
-        for words, some in rest.items():
-            if some:
-                folded = differences_section(title, some, baseline)
-                lines += details(f"{len(some)} {words}", markdown_table(folded.columns, folded.rows))
+        rest = {"more": rows[MOST_ROWS:], "of modes, studies and versions without support": asides}
+        for words, hidden in rest.items():
+            if hidden:
+                folded = differences_section(title, hidden, baseline)
+                lines += details(f"{len(hidden)} {words}", markdown_table(folded.columns, folded.rows))
     return [*lines, *([f"{opening.lacking[0].upper()}{opening.lacking[1:]}.", ""] if opening.lacking else [])]
 
 
@@ -199,12 +216,12 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     parts += [part for section in opening.sections for part in rich_parts(section)]
     changed = (CHANGED, MOST_LINES_CHANGED, opening.differences), (OPEN, MOST_LINES_OPEN, opening.undecided)
     # The verdicts of a trial say both.
-    for title, most, found in changed if not opening.sections else ():
-        rows, others = found(tables), len(found(tables, aside=True))
-        has_mark |= any(one.built_otherwise for one in rows[:most])
+    for title, most, rows_of in changed if not opening.sections else ():
+        rows, asides = rows_of(tables), len(rows_of(tables, aside=True))
+        has_mark |= any(row.built_otherwise for row in rows[:most])
         parts += rich_parts(_brief_section(title, rows[:most], baseline)) if rows else []
         left = [f"{len(rows) - most} more"] if len(rows) > most else []
-        left += [f"{others} of modes, studies and versions without support"] if others else []
+        left += [f"{asides} of modes, studies and versions without support"] if asides else []
         first = "and" if rows else f"{title}:"
         parts += [Text(f"{first} {', '.join(left)}", style="dim")] if left else []
     parts += [Text(opening.lacking)] if opening.lacking else []
@@ -223,9 +240,9 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
 def _interpreter(experiment: Experiment, pick: Pick) -> Iterator[str]:
     """Yield where the recommended interpreter is, if it was measured without containers."""
     chosen = split_label(pick.recommended.label)[0] if pick.recommended else ""
-    for one in experiment.images if not pick.in_containers else ():
-        if one.variant == chosen:
-            yield f"its interpreter, to run your own tests with: {one.image_id}/bin/python3"
+    for image in experiment.images if not pick.in_containers else ():
+        if image.variant == chosen:
+            yield f"its interpreter, to run your own tests with: {image.image_id}/bin/python3"
 
 
 COLUMNS = ("workload", "preparing s", "measuring s", "profiling s", "in all s", "slowest row to prepare")
@@ -247,26 +264,26 @@ def time_section(experiment: Experiment) -> Section | None:
 def _row(experiment: Experiment, workload: str, times: Times) -> tuple[str, ...]:
     cells = [cell for cell in experiment.cells if cell.workload == workload and cell.times]
     prepared = {cell.label: cell.times.preparing_s for cell in cells if cell.times}
-    label = max(prepared, key=lambda one: prepared[one], default="")
+    label = max(prepared, key=lambda row: prepared[row], default="")
     dearest = f"{label} {prepared[label]:.0f} s" if prepared.get(label, 0) >= NAMED_S else ""
     phases = (times.preparing_s, times.measuring_s, times.profiling_s, times.total_s)
     return (workload, *(f"{seconds:.0f}" for seconds in phases), dearest)
 
 
 def _sum(experiment: Experiment) -> float:
-    return sum(one.total_s for one in experiment.times.values()) + experiment.set_up_s + experiment.waiting_s
+    return sum(times.total_s for times in experiment.times.values()) + experiment.set_up_s + experiment.waiting_s
 
 
 def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
     """Return what ended an experiment before all was decided, what of it is open, and how it goes on."""
     if not experiment.ended_by:
         return []
-    open_rows = [one for table in tables for one in _open_rows(table)]
+    open_rows = [line for table in tables for line in _open_rows(table)]
     unreached = _unreached(experiment)
     return [
         f"{experiment.ended_by} ended the experiment. `{experiment.resume_command}` continues it.",
-        *(f"undecided: {one}" for one in open_rows),
-        *(f"not measured: {one}" for one in unreached),
+        *(f"undecided: {line}" for line in open_rows),
+        *(f"not measured: {line}" for line in unreached),
     ]
 
 
@@ -282,6 +299,6 @@ def _unreached(experiment: Experiment) -> list[str]:
     for workload in experiment.settings.workloads:
         states = {cell.label: cell.outcome.state for cell in experiment.cells if cell.workload == workload}
         labels = [label for label, state in states.items() if state is State.NOT_MEASURED]
-        some = f": {', '.join(labels)}" if State.OK in states.values() else ""
-        lines += [f"{workload}{some}"] if labels else []
+        rows = f": {', '.join(labels)}" if State.OK in states.values() else ""
+        lines += [f"{workload}{rows}"] if labels else []
     return lines

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from interlock.analysis.comparison import Row, Table, baseline_optimisation
 from interlock.analysis.pick.figures import RecordedLevels
 from interlock.analysis.statistics import Interval
-from interlock.analysis.verdicts import verdict_of
+from interlock.analysis.verdicts import judged
 from interlock.report import experiment as report
 from interlock.results.answers import RecordedFigures
 from interlock.results.experiments import Experiment
@@ -53,7 +53,7 @@ def known_lines(
     A reader has them at once, and their own figures when they are measured.
     """
     shown = [name for name in SHOWN if name in labels] or [name for name in labels if name != BASELINE]
-    asked = [one for one in QUESTIONS if one.workload in workloads and not one.memory]
+    asked = [question for question in QUESTIONS if question.workload in workloads and not question.memory]
     rows = {name: _known(figures, name, asked) for name in shown}
     lines = [f"known   {name}: {'; '.join(words)}" for name, words in rows.items() if words]
     host = experiment.host
@@ -66,15 +66,15 @@ def known_lines(
 
 def _known(figures: RecordedFigures, label: str, asked: Sequence[Question]) -> list[str]:
     """Return a row's verdicts, a text for each workload: 'download many-pinned 0.676x, single 0.802x'."""
-    found: dict[str, list[str]] = {}
-    for one in asked:
-        table = figures.tables.get(one.workload, {}).get(one.benchmark)
+    texts_of: dict[str, list[str]] = {}
+    for question in asked:
+        table = figures.tables.get(question.workload, {}).get(question.benchmark)
         ratio = RecordedLevels(table).ratio(label, BASELINE) if table else None
         if ratio is not None:
-            verdict = verdict_of(ratio)
+            verdict = judged(BASELINE, ratio).verdict
             text = f"{ratio.estimate:.3g}x" if verdict.differs else verdict.value
-            found.setdefault(one.workload, []).append(f"{one.benchmark} {text}")
-    return [f"{workload} {', '.join(texts)}" for workload, texts in found.items()]
+            texts_of.setdefault(question.workload, []).append(f"{question.benchmark} {text}")
+    return [f"{workload} {', '.join(texts)}" for workload, texts in texts_of.items()]
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,13 @@ TICKS = (0.125, 0.25, 0.5, 0.7, 1, 1.4, 2, 4, 8, 16)
 
 def pictures(experiment: Experiment, tables: Sequence[Table]) -> dict[str, str]:
     """Return the picture in the light and in the dark theme, by its path below the project's root."""
-    found = answers(tables)
+    answered = answers(tables)
     host = report.headline(experiment)[0].partition(" ")[2].strip()
     caption = (
         f"{host}, builds with {baseline_optimisation(experiment)}",
         f"Lines are 95 % intervals. {EXPERIMENT} of results/reference/",
     )
-    return {PATH.format(theme=name): picture(found, caption, theme) for name, theme in THEMES.items()}
+    return {PATH.format(theme=name): picture(answered, caption, theme) for name, theme in THEMES.items()}
 
 
 def answers(tables: Sequence[Table]) -> list[tuple[Question, list[Mark]]]:
@@ -128,14 +128,14 @@ def answers(tables: Sequence[Table]) -> list[tuple[Question, list[Mark]]]:
     A mark is the baseline's time divided by the variant's, so that more is better; of memory the other way round.
     """
     by_key = {(table.workload.name, table.benchmark.name): table for table in tables}
-    found = []
+    answered = []
     for question in QUESTIONS:
         table = by_key.get((question.workload, question.benchmark))
         rows = {row.label: row for row in table.rows} if table else {}
         marks = [mark for name in SHOWN if name in rows for mark in _marks(question, rows[name], rows.get(BASELINE))]
         if marks:
-            found.append((question, marks))
-    return found
+            answered.append((question, marks))
+    return answered
 
 
 def _marks(question: Question, row: Row, baseline: Row | None) -> Iterator[Mark]:
@@ -148,13 +148,13 @@ def _marks(question: Question, row: Row, baseline: Row | None) -> Iterator[Mark]
         yield Mark(row.label, 1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low)
 
 
-def picture(found: Sequence[tuple[Question, Sequence[Mark]]], caption: Sequence[str], theme: Theme) -> str:
+def picture(answered: Sequence[tuple[Question, Sequence[Mark]]], caption: Sequence[str], theme: Theme) -> str:
     """Return the SVG: a question a line, a logarithmic axis of the ratio to the baseline, whiskers of 95 %."""
-    marks = [mark for _, some in found for mark in some]
+    marks = [mark for _, marks_of in answered for mark in marks_of]
     low = min(0.7, *(mark.low for mark in marks)) / 1.08
     high = max(1.4, *(mark.high for mark in marks)) * 1.08
     colours = dict(zip(SHOWN, theme.variants, strict=True))
-    height = TOP + STEP * len(found) + FOOT
+    height = TOP + STEP * len(answered) + FOOT
 
     def x_of(value: float) -> float:
         share = math.log(value / low) / math.log(high / low)
@@ -163,13 +163,13 @@ def picture(found: Sequence[tuple[Question, Sequence[Mark]]], caption: Sequence[
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
         f'role="img" font-family="system-ui, sans-serif" font-size="14">',
-        f"<title>{escape(_spoken(found))}</title>",
+        f"<title>{escape(_spoken(answered))}</title>",
         f'<rect width="{WIDTH}" height="{height}" rx="6" fill="{theme.paper}"/>',
         *_legend(colours, theme),
         *(line for tick in TICKS if low <= tick <= high for line in _tick(x_of(tick), tick, height, theme)),
     ]
-    for number, (question, some) in enumerate(found):
-        lines += _line(TOP + STEP * number, question, some, x_of, colours, theme)
+    for number, (question, marks_of) in enumerate(answered):
+        lines += _line(TOP + STEP * number, question, marks_of, x_of, colours, theme)
     lines += [
         _text(16, height - 12 - 18 * number, line, theme.muted, size=12)
         for number, line in enumerate(reversed(caption))
@@ -177,8 +177,11 @@ def picture(found: Sequence[tuple[Question, Sequence[Mark]]], caption: Sequence[
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _spoken(found: Sequence[tuple[Question, Sequence[Mark]]]) -> str:
-    said = (f"{question.text}: " + ", ".join(f"{one.variant} {one.text}" for one in some) for question, some in found)
+def _spoken(answered: Sequence[tuple[Question, Sequence[Mark]]]) -> str:
+    said = (
+        f"{question.text}: " + ", ".join(f"{mark.variant} {mark.text}" for mark in marks)
+        for question, marks in answered
+    )
     return f"Beside {BASELINE}. " + "; ".join(said)
 
 

@@ -38,7 +38,7 @@ def first_lines(pick: Pick) -> list[str]:
 
 def first_step(pick: Pick) -> str:
     """Return how to go on: by trying the image, which builds it too, or by measuring; a trial needs containers."""
-    trial = next((one for one in pick.next if one.startswith(TRIAL)), "")
+    trial = next((command for command in pick.next if command.startswith(TRIAL)), "")
     where = "" if pick.has_containers or not trial else WHERE_CONTAINERS
     return f"next{where}: {trial or pick.next[0]}"
 
@@ -59,13 +59,17 @@ def terminal(pick: Pick) -> RenderableType:
 def closing(pick: Pick) -> list[str]:
     """Return lines to copy, which a terminal must not fold: the Dockerfile's, and the next commands."""
     lines = []
-    if one := pick.recommended:
-        lines += ["", f"FROM {one.reference}", *(f"ENV {name}={value}" for name, value in one.environment.items())]
+    if chosen := pick.recommended:
+        lines += [
+            "",
+            f"FROM {chosen.reference}",
+            *(f"ENV {name}={value}" for name, value in chosen.environment.items()),
+        ]
     before = [("first", f"{pick.measure}  # figures of this machine")] if _elsewhere(pick) else []
     after = [("then" if number else "next", command) for number, command in enumerate(pick.next)]
     commands = [f"{word:5}  {command}" for word, command in (*before, *after) if command != pick.measure or not before]
     if not pick.has_containers:
-        commands = [f"{one}{_remark(one)}" for one in commands]
+        commands = [f"{command}{_remark(command)}" for command in commands]
     return [*lines, *(["", *commands] if commands else [])]
 
 
@@ -94,10 +98,12 @@ def _lines(pairs: Iterator[tuple[str, str]], style: str = "") -> RenderableType:
 def _head(pick: Pick) -> Iterator[tuple[str, str]]:
     origin = " (shipped with Interlock)" if pick.shipped else ""
     yield "figures", f"experiment {pick.experiment}{origin}, on {pick.machine}"
-    differs = "; ".join(f"{one.what} {one.here} instead of {one.there}" for one in pick.apart)
+    differs = "; ".join(
+        f"{difference.what} {difference.here} instead of {difference.there}" for difference in pick.apart
+    )
     better = "; to be sure, measure here: the first command below" if _elsewhere(pick) else ""
     yield "here", (differs or "no known difference from that machine") + better
-    shares = [f"{100 * one.share:.3g} % {one.workload}/{one.benchmark}" for one in pick.shares]
+    shares = [f"{100 * share.share:.3g} % {share.workload}/{share.benchmark}" for share in pick.shares]
     yield "weights", ", ".join(shares)
 
 
@@ -106,24 +112,24 @@ def _ranking(pick: Pick) -> Table:
     for column in ("", "variant", "throughput", "", "RSS MB", "start ms", "image MB", ""):
         right = column in {"", "throughput", "RSS MB", "start ms", "image MB"} and len(table.columns) != 7
         table.add_column(column, justify="right" if right else "left", no_wrap=column == "variant")
-    ranks = {one.label: rank for rank, one in enumerate(pick.contenders, 1)}
-    for one in pick.contenders:
-        table.add_row(*map(Text, _row(one, ranks)), style=STYLES[one.standing])
+    ranks = {contender.label: rank for rank, contender in enumerate(pick.contenders, 1)}
+    for contender in pick.contenders:
+        table.add_row(*map(Text, _row(contender, ranks)), style=STYLES[contender.standing])
     return table
 
 
-def _row(one: Contender, ranks: dict[str, int]) -> tuple[str, ...]:
-    estimate, _, interval = ratio_text(one.speed).partition(" ")
-    baseline = one.standing is Standing.BASELINE
+def _row(contender: Contender, ranks: dict[str, int]) -> tuple[str, ...]:
+    estimate, _, interval = ratio_text(contender.speed).partition(" ")
+    baseline = contender.standing is Standing.BASELINE
     return (
-        f"{ranks[one.label]}.",
-        one.label,
+        f"{ranks[contender.label]}.",
+        contender.label,
         f"{estimate}x",
         "" if baseline else interval,
-        _megabytes(one.max_rss_bytes),
-        "-" if one.start_s is None else f"{one.start_s * 1e3:.1f}",
-        _megabytes(one.image_bytes),
-        f"{one.rank.value}, {one.standing.value}{', built otherwise' if one.built_otherwise else ''}",
+        _megabytes(contender.max_rss_bytes),
+        "-" if contender.start_s is None else f"{contender.start_s * 1e3:.1f}",
+        _megabytes(contender.image_bytes),
+        f"{contender.rank.value}, {contender.standing.value}{', built otherwise' if contender.built_otherwise else ''}",
     )
 
 
@@ -133,10 +139,10 @@ def _megabytes(count: int | None) -> str:
 
 def _by_reason(pick: Pick) -> list[tuple[str, list[str]]]:
     """Return the labels that are excluded for the same reasons, by these reasons."""
-    found: dict[str, list[str]] = {}
-    for one in pick.excluded:
-        found.setdefault("; ".join(one.reasons), []).append(one.label)
-    return list(found.items())
+    labels: dict[str, list[str]] = {}
+    for exclusion in pick.excluded:
+        labels.setdefault("; ".join(exclusion.reasons), []).append(exclusion.label)
+    return list(labels.items())
 
 
 def _excluded(group: tuple[str, list[str]]) -> RenderableType:
@@ -152,18 +158,18 @@ def _answer(pick: Pick) -> Iterator[tuple[str, str]]:
         yield "note", note
 
 
-def _recommended(one: Recommendation, baseline: str) -> Iterator[tuple[str, str]]:
-    if measured := as_measured(one):
+def _recommended(chosen: Recommendation, baseline: str) -> Iterator[tuple[str, str]]:
+    if measured := as_measured(chosen):
         yield "gain", measured
-    yield "cost", f"{_costs(one.costs)}, compared with {baseline}"
-    for risk in one.risks:
+    yield "cost", f"{_costs(chosen.costs)}, compared with {baseline}"
+    for risk in chosen.risks:
         yield "risk", risk
-    if one.options:
+    if chosen.options:
         yield (
             "start",
-            f"`python {' '.join(one.options)} ...`: the mode is an option of the interpreter, not an ENV line",
+            f"`python {' '.join(chosen.options)} ...`: the mode is an option of the interpreter, not an ENV line",
         )
-    if not one.pinned:
+    if not chosen.pinned:
         yield (
             "digest",
             "no registry has the image yet: push it (`interlock push`) to get a FROM line with its digest",

@@ -57,6 +57,11 @@ def share_text(share: Interval | None) -> str:
     return f"{100 * share.estimate:.0f}% [{bounds}]"
 
 
+def rounds_text(count: int) -> str:
+    """Return a number of rounds in words."""
+    return f"{count} round{'' if count == 1 else 's'}"
+
+
 def figure_text(number: float) -> str:
     """Return a number with three significant digits and no exponent: '1,230', '0.0123'."""
     if number == 0:
@@ -88,7 +93,7 @@ def _longest_word(section: Section, index: int) -> int:
     return max((len(word) for word in words), default=1)
 
 
-def _is_of_numbers(section: Section, index: int) -> bool:
+def is_of_numbers(section: Section, index: int) -> bool:
     """Return whether each cell of a column is a number, an interval, or empty."""
     return index > 0 and all(NUMBER.match(row[index]) for row in section.rows)
 
@@ -101,7 +106,7 @@ def rich_table(section: Section) -> RichTable:
         # People look rows up by their name: it is never broken.
         table.add_column(
             section.columns[index],
-            justify="right" if index != shown[-1] and _is_of_numbers(section, index) else "left",
+            justify="right" if index != shown[-1] and is_of_numbers(section, index) else "left",
             overflow="fold",
             no_wrap=index == 0,
             min_width=_longest_word(section, index),
@@ -133,10 +138,10 @@ def value_text(table: Table, row: Row) -> str:
     return f"{figure_text(table.benchmark.metric.shown(row.seconds))}{error_text(row.error)}"
 
 
-def detail_text(one: DetailFigure | None) -> str:
+def detail_text(figure: DetailFigure | None) -> str:
     """Return the median over the processes with its standard error in per cent, or with the maximum if it is 0."""
-    if one is None:
+    if figure is None:
         return "-"
-    if one.value == 0:
-        return "0" if one.high == 0 else f"0 (to {figure_text(one.high)})"
-    return f"{figure_text(one.value)}{error_text(one.error)}"
+    if figure.value == 0:
+        return "0" if figure.high == 0 else f"0 (to {figure_text(figure.high)})"
+    return f"{figure_text(figure.value)}{error_text(figure.error)}"

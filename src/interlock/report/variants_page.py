@@ -1,15 +1,13 @@
-"""docs/variants.md: what each variant is, how its image differs from python:X-slim, and what is fetched. Pure."""
+"""docs/variants.md: what each variant is, and how its image differs from python:X-slim. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from urllib.parse import urlsplit
 
 from interlock.analysis.comparison import other_optimisation
 from interlock.catalog.project import Catalog
-from interlock.catalog.sources import Download
 from interlock.catalog.types import label_of
 from interlock.catalog.variants import Family, Mode, SourceKind, SupportPhase, Variant
 from interlock.report.tables import markdown_table
@@ -46,13 +44,6 @@ FIGURES = (
     "Where there are none, the record says why. A variant that has changed since then keeps its figures until it is "
     "recorded again."
 )
-ABOUT_SUMS = (
-    "A download with another SHA-256 is refused. **from** lists locations in the order in which they are tried, after "
-    "`INTERLOCK_SOURCE_MIRROR`. Each build checks the signature by a key, `interlock update` that of sigstore; "
-    "variants/sources.toml says why there is neither. Images from other projects "
-    "are pinned by digest. Debian's packages are checked by apt, and an interpreter of this machine is not checked: "
-    "for both, the version is pinned, and an image with another version gets no tag."
-)
 
 
 def page(catalog: Catalog, builds: BuildRecord | None, measured: Collection[str]) -> str:
@@ -66,7 +57,6 @@ def page(catalog: Catalog, builds: BuildRecord | None, measured: Collection[str]
         *(_family(family, variants, builds, measured) for family, variants in _grouped(catalog)),
         _modes(catalog),
         _differences(catalog),
-        _sums(catalog),
     ]
     return "\n\n".join("\n\n".join(part) for part in parts) + "\n"
 
@@ -124,11 +114,11 @@ def _grouped(catalog: Catalog) -> Iterator[tuple[Family, list[Variant]]]:
 def _family(
     family: Family, variants: list[Variant], builds: BuildRecord | None, measured: Collection[str]
 ) -> list[str]:
-    built = {one.variant: one for one in builds.builds} if builds else {}
+    built = {build.variant: build for build in builds.builds} if builds else {}
     return [
         f"## {family.title}",
         f"{family.summary}.",
-        _table(COLUMNS, (_row(one, built.get(one.name), ran=one.name in measured) for one in variants)),
+        _table(COLUMNS, (_row(variant, built.get(variant.name), ran=variant.name in measured) for variant in variants)),
     ]
 
 
@@ -172,15 +162,6 @@ def _megabytes(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:.0f}"
 
 
-def _hosts_of(download: Download) -> str:
-    return ", ".join(dict.fromkeys(map(_host_of, download.places)))
-
-
-def _host_of(place: str) -> str:
-    """Return the host of a location, or the name of its archive."""
-    return {"pool": "Debian pool", "pip": "pip's index"}.get(place.split("/", 1)[0]) or urlsplit(place).netloc
-
-
 def _modes(catalog: Catalog) -> list[str]:
     rows = [_mode(variant, mode) for variant in _sorted(catalog.variants.values()) for mode in variant.modes]
     return [
@@ -198,9 +179,9 @@ def _mode(variant: Variant, mode: Mode) -> tuple[str, ...]:
 
 def _differences(catalog: Catalog) -> list[str]:
     common = [
-        (one.name, ", ".join(KINDS[kind] for kind in one.kinds), one.reason)
-        for one in catalog.differences.values()
-        if not one.contract  # those are in the variants
+        (difference.name, ", ".join(KINDS[kind] for kind in difference.kinds), difference.reason)
+        for difference in catalog.differences.values()
+        if not difference.contract  # those are in the variants
     ]
     return [
         "## Differences from python:X-slim",
@@ -213,11 +194,11 @@ def _differences(catalog: Catalog) -> list[str]:
 
 def _own_differences(catalog: Catalog) -> list[tuple[str, ...]]:
     """Return a row for each difference and reason, with all variants that have both, in the order of the names."""
-    found: dict[tuple[str, str], list[Variant]] = {}
+    variants_of: dict[tuple[str, str], list[Variant]] = {}
     for variant in _sorted(catalog.variants.values()):
         for name, reason in variant.differences.items():
-            found.setdefault((name, reason), []).append(variant)
-    return [(*key, _owners(found[key], catalog)) for key in sorted(found)]
+            variants_of.setdefault((name, reason), []).append(variant)
+    return [(*key, _owners(variants_of[key], catalog)) for key in sorted(variants_of)]
 
 
 def _owners(owners: list[Variant], catalog: Catalog) -> str:
@@ -234,23 +215,11 @@ def _owners(owners: list[Variant], catalog: Catalog) -> str:
     return ", ".join(words)
 
 
-def _sums(catalog: Catalog) -> list[str]:
-    used: dict[tuple[str, ...], list[Variant]] = {}
-    signed = {one.sha256: one.sigstore for one in catalog.sources.sources.values()}
-    signers = {sha256: f"{one.identity} (sigstore)" for sha256, one in signed.items() if one}
-    for variant in _sorted(catalog.variants.values()):
-        for part in variant.fetched:
-            key = f"`{part.signature.key}`" if part.signature else signers.get(part.sha256, "not checked")
-            row = (part.file, f"`{part.sha256}`", _hosts_of(part), part.sum_from or "unknown", key)
-            used.setdefault(row, []).append(variant)
-    rows = [(*row, _names(variants)) for row, variants in used.items()]
-    columns = ("file", "SHA-256", "from", "sum published in", "signed by", "variants")
-    return ["## Sums", ABOUT_SUMS, _table(columns, rows)]
-
-
 def _sorted(variants: Iterable[Variant]) -> list[Variant]:
     """Return the variants by name, 3.10 after 3.9."""
-    return sorted(variants, key=lambda one: [int(part) if part.isdigit() else part for part in _parts(one.name)])
+    return sorted(
+        variants, key=lambda variant: [int(part) if part.isdigit() else part for part in _parts(variant.name)]
+    )
 
 
 def _parts(name: str) -> list[str]:

@@ -27,25 +27,25 @@ def _cost_cells(cost: Cost | None) -> tuple[str, ...]:
     )
 
 
-def _times_of(found: LockSites) -> dict[str, int]:
+def _times_of(profile: LockSites) -> dict[str, int]:
     """Return the times in ns that locks have shares of, by column: the run's, and that of all threads that worked.
 
     The second is missing where nobody counted the threads.
     """
-    return {"of the run": found.ns} | (
-        {f"of {found.threads} threads": found.ns * found.threads} if found.threads else {}
+    return {"of the run": profile.ns} | (
+        {f"of {profile.threads} threads": profile.ns * profile.threads} if profile.threads else {}
     )
 
 
-def _share_cells(cost: Cost, found: LockSites) -> tuple[str, ...]:
+def _share_cells(cost: Cost, profile: LockSites) -> tuple[str, ...]:
     """Return the time of all threads in the calls as a share of each of these times."""
-    return tuple(f"{cost.ns * found.units / ns:.0%}" if ns else "-" for ns in _times_of(found).values())
+    return tuple(f"{cost.ns * profile.units / ns:.0%}" if ns else "-" for ns in _times_of(profile).values())
 
 
-def _waiting_text(found: LockSites) -> str:
-    if found.waiting_share is None:
+def _waiting_text(profile: LockSites) -> str:
+    if profile.waiting_share is None:
         return ""
-    return f", {found.waiting_share:.0%} of the time of the {found.threads} that worked"
+    return f", {profile.waiting_share:.0%} of the time of the {profile.threads} that worked"
 
 
 def _file(frame: str) -> str:
@@ -57,9 +57,11 @@ def inside_text(site: Site | Acquires | Pauses) -> str:
     """Return what lies between the caller and the call: frames of the library, then C functions with names."""
     frames = site.python[: site.python.index(site.caller)] if site.caller in site.python else []
     c = [
-        one.partition(" ")[0] for one in site.c if " (" in one and not one.startswith(("_PyEval_", "PyEval_EvalFrame"))
+        function.partition(" ")[0]
+        for function in site.c
+        if " (" in function and not function.startswith(("_PyEval_", "PyEval_EvalFrame"))
     ]
-    return " -> ".join([*(_file(one) for one in reversed(frames)), *list(reversed(c))[-3:]])
+    return " -> ".join([*(_file(frame) for frame in reversed(frames)), *list(reversed(c))[-3:]])
 
 
 def call_text(site: Site) -> str:
@@ -67,25 +69,28 @@ def call_text(site: Site) -> str:
     return f"{site.call} {site.operation}".strip()
 
 
-def summary_text(found: LockSites) -> str:
+def summary_text(profile: LockSites) -> str:
     """Return in one line how long threads waited, how much of it has a name, and what is wrong with it."""
-    share = f"{found.waited_ns / found.ns:.2f} threads wait on average{_waiting_text(found)}; " if found.ns else ""
-    frames = f"; no Python frames: {found.no_frames}" if found.no_frames else ""
-    names = f"; functions that it does not export have no names: {found.no_symbols}" if found.no_symbols else ""
-    still = f"it stands still ({found.stands_still}); " if found.stands_still else ""
-    return f"{still}{share}{found.calls():,} calls, {found.named_share:.1%} of them for locks with names{frames}{names}"
+    share = (
+        f"{profile.waited_ns / profile.ns:.2f} threads wait on average{_waiting_text(profile)}; " if profile.ns else ""
+    )
+    frames = f"; no Python frames: {profile.no_frames}" if profile.no_frames else ""
+    names = f"; functions that it does not export have no names: {profile.no_symbols}" if profile.no_symbols else ""
+    still = f"it stands still ({profile.stands_still}); " if profile.stands_still else ""
+    calls = f"{profile.calls():,} calls, {profile.named_share:.1%} of them for locks with names"
+    return f"{still}{share}{calls}{frames}{names}"
 
 
-def sections_of(label: str, found: LockSites, unit: str) -> list[Section]:
+def sections_of(label: str, profile: LockSites, unit: str) -> list[Section]:
     """Return the tables of one variant: locks, the costliest sites, and who wakes whom. Costs are per unit of work."""
-    locks = costs_by(found, lambda site: site.lock)
-    sites = found.sites[:SHOWN]
+    locks = costs_by(profile, lambda site: site.lock)
+    sites = profile.sites[:SHOWN]
     rows = tuple(
         (
             site.lock,
             call_text(site),
             *_cost_cells(
-                Cost(site.calls / found.units, site.ns / found.units, site.max_ns, site.woke_nobody / found.units)
+                Cost(site.calls / profile.units, site.ns / profile.units, site.max_ns, site.woke_nobody / profile.units)
             ),
             _file(site.caller) or "-",
             inside_text(site) or "-",
@@ -95,52 +100,54 @@ def sections_of(label: str, found: LockSites, unit: str) -> list[Section]:
     tables = [
         Section(
             f"{label}: locks, per {unit}",
-            ("lock", *COST_COLUMNS, *_times_of(found)),
-            tuple((name, *_cost_cells(cost), *_share_cells(cost, found)) for name, cost in list(locks.items())[:SHOWN]),
+            ("lock", *COST_COLUMNS, *_times_of(profile)),
+            tuple(
+                (name, *_cost_cells(cost), *_share_cells(cost, profile)) for name, cost in list(locks.items())[:SHOWN]
+            ),
         ),
         Section(f"{label}: sites, per {unit}", ("lock", "call", *COST_COLUMNS, "caller", "through"), rows),
     ]
-    if found.edges:
+    if profile.edges:
         edges = tuple(
-            (*names, figure_text(waits / found.units), figure_text(ns / found.units / 1e6))
-            for names, (waits, ns) in list(_edges(found).items())[:SHOWN]
+            (*names, figure_text(waits / profile.units), figure_text(ns / profile.units / 1e6))
+            for names, (waits, ns) in list(_edges(profile).items())[:SHOWN]
         )
         tables.append(
             Section(f"{label}: who waits for whom, per {unit}", ("waiter", "woken by", "lock", "waits", "ms"), edges)
         )
-    return tables + (acquisition_sections(label, found.acquisitions, unit) if found.acquisitions else [])
+    return tables + (acquisition_sections(label, profile.acquisitions, unit) if profile.acquisitions else [])
 
 
-def acquisition_sections(label: str, found: Acquisitions, unit: str) -> list[Section]:
+def acquisition_sections(label: str, acquisitions: Acquisitions, unit: str) -> list[Section]:
     """Return where locks are taken and what stops all threads, per unit of work; a share is of the acquires."""
-    units = found.units
+    units = acquisitions.units
     taken = tuple(
         (
-            one.lock,
-            figure_text(one.acquires / units),
-            f"{one.contended / one.acquires:.1%}",
-            f"{one.spun / one.contended:.0%}" if one.contended and found.ends_seen else "-",
-            figure_text(one.wait_ns / units / 1e6) if found.ends_seen else "-",
-            figure_text(one.max_wait_ns / 1e6) if found.ends_seen else "-",
-            figure_text(one.held_ns / units / 1e6) if one.held else "-",
-            figure_text(one.max_held_ns / 1e6) if one.held else "-",
-            _file(one.caller) or "-",
-            inside_text(one) or "-",
+            acquire.lock,
+            figure_text(acquire.acquires / units),
+            f"{acquire.contended / acquire.acquires:.1%}",
+            f"{acquire.spun / acquire.contended:.0%}" if acquire.contended and acquisitions.ends_seen else "-",
+            figure_text(acquire.wait_ns / units / 1e6) if acquisitions.ends_seen else "-",
+            figure_text(acquire.max_wait_ns / 1e6) if acquisitions.ends_seen else "-",
+            figure_text(acquire.held_ns / units / 1e6) if acquire.held else "-",
+            figure_text(acquire.max_held_ns / 1e6) if acquire.held else "-",
+            _file(acquire.caller) or "-",
+            inside_text(acquire) or "-",
         )
-        for one in found.acquires[:SHOWN]
+        for acquire in acquisitions.acquires[:SHOWN]
     )
     sections = [Section(f"{label}: locks taken, per {unit}", ACQUIRE_COLUMNS, taken)]
-    if found.pauses:
+    if acquisitions.pauses:
         stopped = tuple(
             (
-                _file(one.caller) or "-",
-                figure_text(one.pauses / units),
-                figure_text(one.stopping_ns / units / 1e6),
-                figure_text(one.ns / units / 1e6),
-                figure_text(one.max_ns / 1e6),
-                inside_text(one) or "-",
+                _file(pause.caller) or "-",
+                figure_text(pause.pauses / units),
+                figure_text(pause.stopping_ns / units / 1e6),
+                figure_text(pause.ns / units / 1e6),
+                figure_text(pause.max_ns / 1e6),
+                inside_text(pause) or "-",
             )
-            for one in found.pauses[:SHOWN]
+            for pause in acquisitions.pauses[:SHOWN]
         )
         sections.append(Section(f"{label}: pauses of all threads, per {unit}", PAUSE_COLUMNS, stopped))
     return sections
@@ -153,22 +160,22 @@ ACQUIRE_COLUMNS = (
 PAUSE_COLUMNS = ("who stops them", "pauses", "ms until they stand", "ms in all", "longest ms", "through")
 
 
-def _edges(found: LockSites) -> dict[tuple[str, str, str], tuple[int, int]]:
+def _edges(profile: LockSites) -> dict[tuple[str, str, str], tuple[int, int]]:
     """Return waits and ns by waiter, waker and lock, the longest first."""
     added: dict[tuple[str, str, str], tuple[int, int]] = {}
-    for edge in found.edges:
-        waiter, waker = found.sites[edge.waiter], found.sites[edge.waker]
+    for edge in profile.edges:
+        waiter, waker = profile.sites[edge.waiter], profile.sites[edge.waker]
         names = _file(waiter.caller) or "-", _file(waker.caller) or "-", waiter.lock
         waits, ns = added.get(names, (0, 0))
         added[names] = waits + edge.waits, ns + edge.ns
-    return dict(sorted(added.items(), key=lambda one: -one[1][1]))
+    return dict(sorted(added.items(), key=lambda named: -named[1][1]))
 
 
-def difference_section(label: str, against: str, found: LockSites, other: LockSites, unit: str) -> Section:
+def difference_section(label: str, against: str, mine: LockSites, theirs: LockSites, unit: str) -> Section:
     """Return what is different in a variant from another one, by lock and caller, per unit of work."""
     rows = tuple(
-        (one.kind, one.place, *(_cost_cells(one.before)[:2]), *(_cost_cells(one.after)[:2]))
-        for one in differences(other, found)[:SHOWN]
+        (difference.kind, difference.place, *(_cost_cells(difference.before)[:2]), *(_cost_cells(difference.after)[:2]))
+        for difference in differences(theirs, mine)[:SHOWN]
     )
     columns = ("", "lock and caller", f"{against}: calls", "ms", f"{label}: calls", "ms")
     return Section(f"{label} against {against}, per {unit}", columns, rows)
@@ -182,27 +189,27 @@ def why_cells(profile: BenchmarkProfile) -> list[tuple[str, ...]]:
     return _site_cells(profile.why) if profile.why else [(f"not known: {profile.no_why}", "-", "-", "-", "-")]
 
 
-def _site_cells(found: LockSites) -> list[tuple[str, ...]]:
+def _site_cells(profile: LockSites) -> list[tuple[str, ...]]:
     """Return the costliest sites in a few words each, with the line that ended most of the waiting there."""
-    total = sum(one.ns for one in found.sites)
+    total = sum(site.ns for site in profile.sites)
     return [
         (
             site.lock,
             f"{site.ns / total:.0%}" if total else "-",
-            figure_text(site.calls / found.units),
+            figure_text(site.calls / profile.units),
             _file(site.caller) or inside_text(site),
-            _waker_text(found, index),
+            _waker_text(profile, index),
         )
-        for index, site in enumerate(found.sites[:IN_REPORT])
+        for index, site in enumerate(profile.sites[:IN_REPORT])
     ]
 
 
-def _waker_text(found: LockSites, waiter: int) -> str:
+def _waker_text(profile: LockSites, waiter: int) -> str:
     """Return the line whose wakes ended most of the time that a site waited; a dash if none is known."""
-    edges = [edge for edge in found.edges if edge.waiter == waiter]
+    edges = [edge for edge in profile.edges if edge.waiter == waiter]
     if not edges:
         return "-"
-    waker = found.sites[max(edges, key=lambda edge: edge.ns).waker]
+    waker = profile.sites[max(edges, key=lambda edge: edge.ns).waker]
     return _file(waker.caller) or inside_text(waker) or "-"
 
 
@@ -218,11 +225,11 @@ WIDTH, HEIGHT, LETTER, LEAST = 1200, 17, 6.6, 1.0
 COLOURS = {"python": (35, 65), "c": (205, 55), "call": (0, 65)}
 
 
-def flame_svg(title: str, found: LockSites) -> str:
+def flame_svg(title: str, profile: LockSites) -> str:
     """Return a flame graph as SVG: the width is time in the calls, or their number where they took none."""
     root = _Box()
-    by_time = any(site.ns for site in found.sites)
-    for site in found.sites:
+    by_time = any(site.ns for site in profile.sites)
+    for site in profile.sites:
         weight = site.ns if by_time else site.calls
         box = root
         box.weight += weight
@@ -263,9 +270,9 @@ def _layers(site: Site) -> Iterator[str]:
 
 
 def _boxes(box: _Box, x: float, width: float, level: int) -> Iterator[tuple[str, float, float, int, int]]:
-    for name, one in sorted(box.called.items(), key=lambda item: -item[1].weight):
-        part = width * one.weight / box.weight if box.weight else 0
+    for name, inner in sorted(box.called.items(), key=lambda item: -item[1].weight):
+        part = width * inner.weight / box.weight if box.weight else 0
         if part >= LEAST:
-            yield name, x, part, level, one.weight
-            yield from _boxes(one, x, part, level + 1)
+            yield name, x, part, level, inner.weight
+            yield from _boxes(inner, x, part, level + 1)
         x += part

@@ -28,7 +28,7 @@ def command_line(command: str, *words: str) -> str:
 
 def runnable(text: str) -> str:
     """Return a text with each command that it names as it is typed here."""
-    return NAMED.sub(lambda found: shlex.join(_program(found[1])), text)
+    return NAMED.sub(lambda command: shlex.join(_program(command[1])), text)
 
 
 def option_words(given: Mapping[str, object]) -> list[str]:
@@ -70,8 +70,8 @@ def _is_session() -> bool:
 def _executable() -> str:
     """Return the program as the user's shell finds it: by its name, or by its path where only nox has it in PATH."""
     started = Path(sys.argv[0])
-    found = None if _is_session() else shutil.which(PROGRAM)
-    if started.name != PROGRAM or (found and started.exists() and started.samefile(found)):
+    in_path = None if _is_session() else shutil.which(PROGRAM)
+    if started.name != PROGRAM or (in_path and started.exists() and started.samefile(in_path)):
         return PROGRAM
     path, here = started.absolute(), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -97,8 +97,8 @@ class Built(Data):
     @property
     def fallback_words(self) -> str:
         """Return which version it is in place of the newest, and why; empty if it is the newest."""
-        newer = " and ".join(one.version for one in self.passed_over)
-        why = "; ".join(dict.fromkeys(one.reason for one in self.passed_over))
+        newer = " and ".join(version.version for version in self.passed_over)
+        why = "; ".join(dict.fromkeys(version.reason for version in self.passed_over))
         return f"{self.version}, because {newer} can be had nowhere ({why})" if newer else ""
 
     @property
@@ -115,11 +115,11 @@ class Built(Data):
 
 def fallback_lines(images: Iterable[Built]) -> list[str]:
     """Return a line for each version that was built in place of a newer one, with its variants and the reason."""
-    found: dict[str, list[str]] = {}
+    variants: dict[str, list[str]] = {}
     for image in images:
         if image.fallback_words:
-            found.setdefault(image.fallback_words, []).append(image.variant)
-    return [f"{', '.join(names)}: {words}" for words, names in found.items()]
+            variants.setdefault(image.fallback_words, []).append(image.variant)
+    return [f"{', '.join(names)}: {words}" for words, names in variants.items()]
 
 
 def require_built(variants: Iterable[Built]) -> list[Built]:
@@ -204,8 +204,8 @@ class Times(Data):
 
     def plus(self, other: Times) -> Times:
         """Return the seconds of both."""
-        mine, others = self.model_dump(), other.model_dump()
-        return Times(**{key: round(mine[key] + others[key], 3) for key in mine})
+        mine, theirs = self.model_dump(), other.model_dump()
+        return Times(**{key: round(mine[key] + theirs[key], 3) for key in mine})
 
 
 def duration_text(seconds: float) -> str:
@@ -407,7 +407,7 @@ def by_group(figures: Sequence[float], blocks: Sequence[int], groups: Sequence[i
     by_number: dict[int, dict[int, list[float]]] = {}
     for number, group, figure in zip(blocks, groups, figures, strict=True):
         by_number.setdefault(number, {}).setdefault(group, []).append(figure)
-    return [{group: _mean(some) for group, some in block.items()} for block in by_number.values()]
+    return [{group: _mean(of_group) for group, of_group in block.items()} for block in by_number.values()]
 
 
 def by_block(figures: Sequence[float], blocks: Sequence[int]) -> list[float]:
@@ -415,7 +415,7 @@ def by_block(figures: Sequence[float], blocks: Sequence[int]) -> list[float]:
     by_number: dict[int, list[float]] = {}
     for number, figure in zip(blocks, figures, strict=True):
         by_number.setdefault(number, []).append(figure)
-    return [_mean(some) for some in by_number.values()]
+    return [_mean(of_block) for of_block in by_number.values()]
 
 
 def _mean(figures: Sequence[float]) -> float:

@@ -101,11 +101,11 @@ def suite_of(runs: Runs) -> pyperf.BenchmarkSuite | None:
 
 def added(before: Runs, more: Runs) -> dict[str, list[pyperf.Run]]:
     """Return the runs of both, by benchmark; one that is there already is not added again."""
-    both = {name: list(some) for name, some in before.items()}
-    for name, some in more.items():
+    both = {name: list(runs_of) for name, runs_of in before.items()}
+    for name, runs_of in more.items():
         there = both.setdefault(name, [])
         known = {_identity(run) for run in there}
-        there += [run for run in some if _identity(run) not in known]
+        there += [run for run in runs_of if _identity(run) not in known]
     return both
 
 

@@ -218,8 +218,8 @@ def _write_cells(folder: Path, host: str, workload: str, entries: Sequence[Journ
         profiles: dict[str, BenchmarkProfile] = {}
         for entry in entries:
             profiles |= entry.profiles.get(label, {})
-            for name, some in entry.runs.get(label, {}).items():
-                runs.setdefault(name, []).extend(data.run for data in some)
+            for name, more in entry.runs.get(label, {}).items():
+                runs.setdefault(name, []).extend(data.run for data in more)
         if runs:
             write_runs(path, added(read_runs(path), runs))
         if profiles:
@@ -275,7 +275,7 @@ class _Cells(BaseModel):
 def measured_variants(references: Path) -> set[str]:
     """Return the variants that an experiment below `references` (results/reference) has figures of."""
     experiments = [read_json(folder / EXPERIMENT_FILE, _Cells) for folder in experiments_below(references)]
-    return {cell.variant for one in experiments for cell in one.cells if cell.outcome.state is State.OK}
+    return {cell.variant for experiment in experiments for cell in experiment.cells if cell.outcome.state is State.OK}
 
 
 def latest_builds(references: Path) -> BuildRecord | None:

@@ -19,8 +19,6 @@ from interlock.analysis.pick.evidence import (
     measured_otherwise,
     measuring_command,
     shares_of,
-    threads_of,
-    uncounted,
 )
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Condition, Gil
@@ -51,10 +49,6 @@ def recorded(
     return RecordedExperiment(Path(name), experiment_of(figures, name=name, **changes), shipped)
 
 
-def threaded(name: str, threads: int, option: str = "--threads") -> Benchmark:
-    return make_benchmark(name, arguments=["--what", name, option, str(threads)])
-
-
 def test_the_weight_of_a_workload_is_shared_by_its_benchmarks() -> None:
     shares = shares_of(recorded().experiment, wanting("download=3", "locks=1"), KNOWN)
     assert shares == {("download", "one"): 0.375, ("download", "two"): 0.375, ("locks", "queue"): 0.25}
@@ -83,8 +77,6 @@ def test_what_does_not_rank_today_counts_only_where_it_is_named() -> None:
     experiment = recorded().experiment
     assert list(shares_of(experiment, wanting("download"), known)) == [("download", "one")]
     assert list(shares_of(experiment, wanting("download/two"), known)) == [("download", "two")]
-    assert uncounted(experiment, wanting("download", "locks"), known) == ["download/two"]
-    assert uncounted(experiment, wanting("download/one"), known) == []
 
 
 def on_cpus(cpus: int, known: list[Benchmark], *weights: str, cores: int = 2, **more: Any) -> list[str]:
@@ -150,13 +142,8 @@ def test_of_a_curve_one_number_of_workers_counts(cpus: int, counts: tuple[int, .
     assert on_cpus(cpus, curve(*counts)) == expected
 
 
-def test_of_workers_that_wait_the_most_count_and_of_threads_that_were_asked_for_those() -> None:
+def test_of_workers_that_wait_the_most_count() -> None:
     assert on_cpus(1, curve(1, 4, wait=True)) == ["pure-4"]
-    threads = [
-        make_benchmark(f"pure-{count}", arguments=["--threads", str(count)], scaling={"name": "pure", "workers": count})
-        for count in (1, 4)
-    ]
-    assert on_cpus(1, threads, threads=4) == ["pure-4"]
 
 
 def test_an_experiment_that_cannot_say_anything_of_that_many_cpus_is_not_chosen() -> None:
@@ -167,49 +154,6 @@ def test_an_experiment_that_cannot_say_anything_of_that_many_cpus_is_not_chosen(
     one = recorded(host={**recorded().experiment.host, "cores": 1})
     with pytest.raises(UsageError, match=r"\b1 CPU\b"):
         choose_experiment([one], wanting("locks", cpus=2), CATALOG)
-
-
-@pytest.mark.parametrize("option", ["--threads", "--readers", "--workers"])
-def test_the_number_of_threads_is_in_a_benchmarks_arguments(option: str) -> None:
-    assert threads_of(threaded("queue", 8, option)) == 8
-    assert threads_of(make_benchmark(arguments=[option, "many"])) is None
-    assert threads_of(make_benchmark(arguments=[option])) is None
-    assert threads_of(make_benchmark()) is None
-
-
-def with_threads() -> dict[str, Any]:
-    locks = make_workload("locks", benchmarks=[make_benchmark("alone"), threaded("queue-4", 4), threaded("queue-8", 8)])
-    return {"locks": locks, "startup": KNOWN["startup"]}
-
-
-def test_only_benchmarks_with_the_wanted_threads_count_and_those_without_any() -> None:
-    figures = {"cpython-3.13": dict.fromkeys(["locks/alone", "locks/queue-4", "locks/queue-8", "startup/pass"], SIX)}
-    workloads = with_threads()
-    experiment = recorded(figures, workloads=workloads).experiment
-    shares = shares_of(experiment, wanting("locks", "startup", threads=8), workloads)
-    assert shares == {("locks", "alone"): 0.25, ("locks", "queue-8"): 0.25, ("startup", "pass"): 0.5}
-
-
-@pytest.mark.parametrize(
-    ("weights", "threads", "named"),
-    [
-        (["startup"], 8, ("startup",)),
-        (["locks", "startup"], 2, ("locks", "4 or 8 threads")),
-        (["locks/queue-4"], 8, ("locks/queue-4", "4 threads")),
-    ],
-)
-def test_a_number_of_threads_that_nothing_is_measured_with_is_answered_with_those_that_are(
-    weights: list[str], threads: int, named: tuple[str, ...]
-) -> None:
-    known = {
-        **KNOWN,
-        "locks": with_threads()["locks"].model_copy(update={"benchmarks": with_threads()["locks"].benchmarks[1:]}),
-    }
-    with pytest.raises(UsageError) as refused:
-        choose_experiment([], wanting(*weights, threads=threads), catalog(known))
-    assert refused.value.key == "--threads"
-    assert all(name in refused.value.found for name in named)
-    assert "--threads" in refused.value.todo
 
 
 def test_the_first_experiment_that_has_everything_is_chosen() -> None:

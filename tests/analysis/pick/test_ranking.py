@@ -23,6 +23,7 @@ from interlock.analysis.pick.ranking import (
     switch_elsewhere,
 )
 from interlock.analysis.statistics import Ratio, ratio_from, ratio_of, ratio_over
+from interlock.analysis.verdicts import judged
 from interlock.results.answers import Rank, Standing
 from tests.picks import SIX, make_evidence, noisy
 
@@ -81,8 +82,18 @@ def test_contenders_are_compared_round_by_round_with_each_other_not_by_their_int
 
 def test_a_difference_that_one_comparison_shows_may_be_none_among_forty() -> None:
     ratio = ratio_over(noisy(0.93, off=0.03))
-    assert standing_of(ratio, 1) is Standing.FASTER
-    assert standing_of(ratio, 4000) is Standing.UNDECIDED
+    assert standing_of(judged("base", ratio)) is Standing.FASTER
+    assert standing_of(judged("base", ratio, 4000)) is Standing.UNDECIDED
+
+
+def test_the_interval_of_a_contender_is_the_one_that_decides_among_all() -> None:
+    """It said 1.02 to 1.12 times the throughput, and undecided."""
+    many = {f"v{number}": noisy(1.0, off=0.03) for number in range(30)}
+    for others, standing in (({}, Standing.FASTER), (many, Standing.UNDECIDED)):
+        evidence = material_of(near=noisy(0.95, off=0.035), **others)
+        (row,) = [row for row in rank(evidence, evidence.labels) if row.label == "near"]
+        assert row.standing is standing
+        assert (row.ratio.low <= 1 <= row.ratio.high) is (standing is Standing.UNDECIDED)
 
 
 def test_one_round_shows_nothing() -> None:
@@ -165,7 +176,8 @@ def test_a_comparison_is_symmetric(field: list[list[float]], number: int) -> Non
     }
     on_the_edge = any(abs(math.log(end)) < 1e-5 for end in (forth.low, forth.high, forth.p * number / 0.05) if end > 0)
     if not on_the_edge:
-        assert standing_of(back, number) is mirrored[standing_of(forth, number)]
+        mine, theirs = (standing_of(judged("x", one, number)) for one in (back, forth))
+        assert mine is mirrored[theirs]
 
 
 @given(fields)
@@ -192,7 +204,7 @@ def test_hundreds_of_contenders_take_seconds() -> None:
     ],
 )
 def test_a_standing_is_the_verdict_on_the_ratio(found: Ratio, expected: Standing) -> None:
-    assert standing_of(found, 1) is expected
+    assert standing_of(judged("base", found)) is expected
 
 
 def ratio(log: float, error: float = 0.02) -> Ratio:

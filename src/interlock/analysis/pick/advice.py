@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from interlock.analysis import not_measured
 from interlock.analysis.pick import sentences
-from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, uncounted
+from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command
 from interlock.analysis.pick.exclusions import (
     LocalImage,
     broken_imports,
@@ -96,7 +96,7 @@ def machine_differences(there: Mapping[str, Any], here: ThisMachine) -> list[Mac
 def _machine_facts(host: Mapping[str, Any], engine: Mapping[str, Any] | None) -> dict[str, str]:
     """Return the known facts that make figures differ between machines, by name."""
     memory_bytes = host.get("memory_bytes")
-    found = {
+    facts = {
         "cores": host.get("cores"),
         "processor": host.get("cpu"),
         "memory": f"{memory_bytes / 2**30:.0f} GiB" if memory_bytes else None,
@@ -105,7 +105,7 @@ def _machine_facts(host: Mapping[str, Any], engine: Mapping[str, Any] | None) ->
         "engine": f"{engine['name']} {engine['version']}" if engine else None,
         "storage driver": engine.get("storage_driver") if engine else None,
     }
-    return {what: str(fact) for what, fact in found.items() if fact is not None}
+    return {what: str(fact) for what, fact in facts.items() if fact is not None}
 
 
 class ImageHere(NamedTuple):
@@ -134,9 +134,9 @@ def decide(evidence: Evidence) -> Ranking:
     unless nothing else meets the constraints. If the baseline itself fails a constraint, the fastest contender is
     chosen. What was not measured is no reason to stay: where nothing else was, the answer is to measure.
     """
-    found = {label: exclusion_reasons(evidence, label) for label in evidence.labels}
-    excluded = [Exclusion(label=label, reasons=why) for label, why in found.items() if why]
-    fit = [label for label, why in found.items() if not why]
+    reasons = {label: exclusion_reasons(evidence, label) for label in evidence.labels}
+    excluded = [Exclusion(label=label, reasons=why) for label, why in reasons.items() if why]
+    fit = [label for label, why in reasons.items() if not why]
     lacking = {label for label in fit if unmeasured(evidence, label)}
     rows = rank(evidence, [label for label in fit if label not in lacking])
     not_measured = [*(label for label in fit if label in lacking), *elsewhere_unmeasured(evidence)]
@@ -146,14 +146,14 @@ def decide(evidence: Evidence) -> Ranking:
 def _decision(
     evidence: Evidence, rows: Sequence[RankedVariant], not_measured: Sequence[str], excluded: Sequence[Exclusion]
 ) -> tuple[Decision, RankedVariant | None]:
-    others = [row for row in rows if row.label != evidence.baseline]
+    contenders = [row for row in rows if row.label != evidence.baseline]
     if not rows and not set(not_measured) & set(evidence.labels):
         return Decision.NOTHING, None
-    if not others and (not_measured or not excluded):
+    if not contenders and (not_measured or not excluded):
         return Decision.MEASURE, None
     alike = [row for row in rows if not evidence.built_otherwise(row.label)]
     faster = next((row for row in alike if row.standing is Standing.FASTER), None)
-    if faster is None and len(others) < len(rows):
+    if faster is None and len(contenders) < len(rows):
         return Decision.STAY, None
     return Decision.SWITCH, faster or (alike or rows)[0]
 
@@ -180,7 +180,7 @@ def advise(
     ranked: Ranking,
     here: ThisMachine,
     image: ImageHere,
-    others: Sequence[Evidence] = (),
+    elsewhere: Sequence[Evidence] = (),
 ) -> Pick:
     """Return the whole answer; `others` are the other shipped experiments with figures for the same question."""
     experiment, criteria = evidence.experiment, evidence.criteria
@@ -193,13 +193,13 @@ def advise(
     if ranked.chosen and image.built:
         recommended = _recommendation(evidence, ranked.rows, ranked.chosen, image.built, image.local)
     again = not is_here or experiment.settings.quick
-    found = Pick(
+    pick = Pick(
         decision=ranked.decision,
         answer="",
         experiment=experiment.name,
         shipped=evidence.recorded.shipped,
         measured_otherwise=evidence.measured_otherwise,
-        elsewhere=list(_elsewhere(ranked, others)),
+        elsewhere=list(_elsewhere(ranked, elsewhere)),
         cpus=criteria.cpus,
         measured_cpus=evidence.measured_cpus,
         baseline=evidence.baseline,
@@ -212,7 +212,7 @@ def advise(
         not_measured=ranked.not_measured,
         recommended=recommended,
         audits=list(evidence.audits.values()),
-        notes=[*_notes(evidence, ranked, others), *here.notes],
+        notes=[*_notes(evidence, ranked, elsewhere), *here.notes],
         measure=measure,
         next=_next_commands(evidence, ranked, image.local, here)
         or [measure] * bool((ranked.rows or ranked.not_measured) and again),
@@ -220,27 +220,27 @@ def advise(
         has_containers=here.has_containers,
         unmeasured=_unmeasured(evidence),
     )
-    return found.model_copy(update={"answer": sentences.recommendation(found)})
+    return pick.model_copy(update={"answer": sentences.recommendation(pick)})
 
 
 def _unmeasured(evidence: Evidence) -> dict[str, list[str]]:
     """Return what has no figures of what was asked for, by the reason; of what a constraint excludes nothing."""
     variants = [
-        name for name in dict.fromkeys(one.variant for one in evidence.experiment.images) if fits(evidence, name)
+        name for name in dict.fromkeys(image.variant for image in evidence.experiment.images) if fits(evidence, name)
     ]
     return not_measured.by_reason(evidence.experiment, variants, {workload for workload, _ in evidence.shares})
 
 
-def _elsewhere(ranked: Ranking, others: Sequence[Evidence]) -> Iterator[Elsewhere]:
+def _elsewhere(ranked: Ranking, elsewhere: Sequence[Evidence]) -> Iterator[Elsewhere]:
     chosen = ranked.chosen
-    for one in others if chosen else ():
-        found = switch_elsewhere(one, chosen.label) if chosen else None
-        if found:
-            ratio, standing = found
+    for other in elsewhere if chosen else ():
+        switch = switch_elsewhere(other, chosen.label) if chosen else None
+        if switch:
+            ratio, standing = switch
             yield Elsewhere(
-                experiment=one.experiment.name,
-                machine=short_machine_text(one.experiment.host),
-                measured_otherwise=one.measured_otherwise,
+                experiment=other.experiment.name,
+                machine=short_machine_text(other.experiment.host),
+                measured_otherwise=other.measured_otherwise,
                 speed=speed_of(ratio),
                 standing=standing,
             )
@@ -282,7 +282,7 @@ def _image_bytes(evidence: Evidence, label: str) -> int | None:
 
 def _announced(evidence: Evidence, rows: Sequence[RankedVariant], row: RankedVariant) -> Ratio:
     """Return the ratio of a contender that was picked among these rows, without what luck may have added."""
-    return announced(row.ratio, [one.ratio for one in rows if one.label != evidence.baseline])
+    return announced(row.ratio, [contender.ratio for contender in rows if contender.label != evidence.baseline])
 
 
 def _recommendation(
@@ -319,7 +319,7 @@ def _difference(mine: int | None, theirs: int | None) -> int | None:
     return None if mine is None or theirs is None else mine - theirs
 
 
-def _notes(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> Iterator[str]:
+def _notes(evidence: Evidence, ranked: Ranking, elsewhere: Sequence[Evidence]) -> Iterator[str]:
     """Yield what a reader must know about how the decision was made."""
     chosen, experiment = ranked.chosen, evidence.experiment
     if chosen and chosen.standing is not Standing.FASTER:
@@ -337,9 +337,9 @@ def _notes(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> I
         yield f"not built like the baseline, so not chosen: {', '.join(odd)} ({like})"
     if evidence.criteria.needs and not chosen and not evidence.audits:
         yield "your dependencies were not tested: only an image to switch to is tested"
-    for one in _elsewhere(ranked, others):
-        of = f"{one.machine}, built otherwise" if one.measured_otherwise else one.machine
-        yield f"the same switch in {one.experiment} ({of}): {throughput_text(one.speed)}"
+    for other in _elsewhere(ranked, elsewhere):
+        of = f"{other.machine}, built otherwise" if other.measured_otherwise else other.machine
+        yield f"the same switch in {other.experiment} ({of}): {throughput_text(other.speed)}"
     yield from _notes_on_cpus(evidence)
     others_now = {row.label: other_release(evidence, row.label) for row in ranked.rows}
     if measured := ", ".join(f"{label} as {version}" for label, version in others_now.items() if version):
@@ -351,10 +351,7 @@ def _notes(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> I
 
 
 def _notes_on_cpus(evidence: Evidence) -> Iterator[str]:
-    """Yield what does not count on this number of CPUs, and what the figures do not show of it."""
-    if left_out := uncounted(evidence.experiment, evidence.criteria, evidence.catalog.workloads):
-        cpus = cpus_text(evidence.criteria.cpus)
-        yield f"of no weight on {cpus}, unless named with --workload: {', '.join(left_out)}"
+    """Yield what the figures do not show of this number of CPUs."""
     if evidence.counts_otherwise:
         other = 2 if evidence.criteria.cpus == 1 else 1
         yield f"for {cpus_text(other)} other benchmarks count, and the ranking may differ: --cpus {other}"

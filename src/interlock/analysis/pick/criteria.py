@@ -44,7 +44,6 @@ class Criteria:
     max_rss_bytes: int | None = None
     min_python: tuple[int, ...] | None = None
     supported_until: str | None = None  # a year, month or day in ISO 8601
-    threads: int | None = None
     allowed: frozenset[SupportPhase] = frozenset()  # of those in NEED_LEAVE
     baseline: str | None = None  # None: the experiment's own baseline
     needs: tuple[str, ...] = ()  # requirements files to install and import in the picked image
@@ -70,21 +69,21 @@ def parse_weights(texts: Sequence[str]) -> tuple[WorkloadWeight, ...]:
 
 
 def _parse_weight(text: str) -> WorkloadWeight:
-    found = WEIGHT.fullmatch(text.strip())
-    if found is None:
+    matched = WEIGHT.fullmatch(text.strip())
+    if matched is None:
         raise UsageError(
             key="--workload",
             found=f"'{text}' is not NAME, NAME=WEIGHT or NAME/BENCHMARK=WEIGHT",
             todo="Write `--workload download=3`, or `--workload download/many=3` for one benchmark.",
         )
-    weight = _number("1" if found["weight"] is None else found["weight"])
+    weight = _number("1" if matched["weight"] is None else matched["weight"])
     if weight is None:
         raise UsageError(
             key="--workload",
             found=f"the weight in '{text}' is not a number above 0",
             todo="Write a number: 3 counts three times as much as 1.",
         )
-    return WorkloadWeight(found["workload"], found["benchmark"], weight)
+    return WorkloadWeight(matched["workload"], matched["benchmark"], weight)
 
 
 def _number(text: str) -> float | None:
@@ -97,8 +96,8 @@ def _number(text: str) -> float | None:
 
 def parse_size(text: str) -> int:
     """Return the bytes of `200MB` or `1.5 GiB`; raise UsageError without a unit and for 0."""
-    found = SIZE.fullmatch(text.strip())
-    size_bytes = round(float(found["number"]) * UNITS[found["unit"].replace("K", "k", 1)]) if found else 0
+    matched = SIZE.fullmatch(text.strip())
+    size_bytes = round(float(matched["number"]) * UNITS[matched["unit"].replace("K", "k", 1)]) if matched else 0
     if size_bytes <= 0:
         raise UsageError(
             key="--max-rss", found=f"'{text}' is not a size", todo="Write it with its unit: 200MB or 190MiB."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,8 +22,6 @@ from interlock.results.experiments import Built, CellResult, Experiment, State
 
 Workloads = Mapping[str, Workload]
 
-# Arguments of benchmarks that give the number of threads.
-THREAD_OPTIONS = ("--threads", "--readers", "--workers")
 # How many experiments an error names, the latest first.
 MAX_NAMED = 3
 # The benchmark of start-up time: `python -c pass`.
@@ -51,12 +48,11 @@ def choose_experiment(
 ) -> RecordedExperiment:
     """Return the experiment that answers all criteria best; raise UsageError with what each lacks otherwise."""
     known = catalog.workloads
-    sets = [known, *(one.experiment.workloads for one in recorded)]
+    sets = [known, *(candidate.experiment.workloads for candidate in recorded)]
     _check_names(sets, criteria.weights)
-    _check_threads(sets, criteria, known)
-    if found := answering(recorded, criteria, catalog):
-        return found[0]
-    lacking = [f"{one.name} {missing_from(one.experiment, criteria, known)}" for one in recorded]
+    if answers := answering(recorded, criteria, catalog):
+        return answers[0]
+    lacking = [f"{each.name} {missing_from(each.experiment, criteria, known)}" for each in recorded]
     more = f"; and {len(lacking) - MAX_NAMED} more" if len(lacking) > MAX_NAMED else ""
     names = ", ".join(weight.name for weight in criteria.weights)
     raise UsageError(
@@ -72,19 +68,19 @@ def answering(recorded: Iterable[RecordedExperiment], criteria: Criteria, catalo
     own the latest comes first. Of the shipped ones those with the usual baseline, then those whose rounds went on until
     rows were decided, then those that compare most.
     """
-    found = [one for one in recorded if not missing_from(one.experiment, criteria, catalog.workloads)]
-    return sorted(found, key=lambda one: _usefulness(one, criteria, catalog), reverse=True)
+    answers = [answer for answer in recorded if not missing_from(answer.experiment, criteria, catalog.workloads)]
+    return sorted(answers, key=lambda answer: _usefulness(answer, criteria, catalog), reverse=True)
 
 
-def _usefulness(one: RecordedExperiment, criteria: Criteria, catalog: Catalog) -> tuple[bool | int | str, ...]:
-    settings = one.experiment.settings
+def _usefulness(answer: RecordedExperiment, criteria: Criteria, catalog: Catalog) -> tuple[bool | int | str, ...]:
+    settings = answer.experiment.settings
     usual, decides, compared, rounds = False, False, 0, 0
-    if one.shipped:
+    if answer.shipped:
         usual, decides = settings.baseline == DEFAULT_BASELINE, settings.looks
-        compared, rounds = len(comparable(one.experiment, criteria, catalog)), settings.rounds
-    as_now = not measured_otherwise(one.experiment, criteria, catalog)
-    when = f"{one.experiment.started} {one.experiment.name}"
-    return not one.shipped, as_now, usual, decides, compared, rounds, when
+        compared, rounds = len(comparable(answer.experiment, criteria, catalog)), settings.rounds
+    as_now = not measured_otherwise(answer.experiment, criteria, catalog)
+    when = f"{answer.experiment.started} {answer.experiment.name}"
+    return not answer.shipped, as_now, usual, decides, compared, rounds, when
 
 
 def comparable(experiment: Experiment, criteria: Criteria, catalog: Catalog) -> list[str]:
@@ -112,12 +108,14 @@ def usual_question(recorded: Sequence[RecordedExperiment], criteria: Criteria, c
     asked first, then the shipped ones of builds that are optimised as they are now. If none is, it is the first mix, so
     that an error names what to measure.
     """
-    shipped = [one for one in recorded if one.shipped]
-    as_now = [one for one in shipped if not measured_otherwise(one.experiment, criteria, catalog)]
-    for group in ([one for one in recorded if not one.shipped], as_now, shipped):
+    shipped = [candidate for candidate in recorded if candidate.shipped]
+    as_now = [candidate for candidate in shipped if not measured_otherwise(candidate.experiment, criteria, catalog)]
+    for group in ([candidate for candidate in recorded if not candidate.shipped], as_now, shipped):
         for mix in USUAL_MIXES:
             asked = replace(criteria, weights=parse_weights(mix))
-            if any(len(comparable(one.experiment, asked, catalog)) > 1 for one in answering(group, asked, catalog)):
+            if any(
+                len(comparable(answer.experiment, asked, catalog)) > 1 for answer in answering(group, asked, catalog)
+            ):
                 return asked
     return replace(criteria, weights=parse_weights(USUAL_MIXES[0]))
 
@@ -125,41 +123,20 @@ def usual_question(recorded: Sequence[RecordedExperiment], criteria: Criteria, c
 def _check_names(sets: Sequence[Workloads], weights: Sequence[WorkloadWeight]) -> None:
     """Raise UsageError for a workload or benchmark that neither the project nor any experiment has."""
     for weight in weights:
-        workloads = [one[weight.workload] for one in sets if weight.workload in one]
+        workloads = [known[weight.workload] for known in sets if weight.workload in known]
         if not workloads:
-            names = {name for one in sets for name in one}
+            names = {name for known in sets for name in known}
             raise UsageError(
                 key="--workload",
                 found=f"there is no workload '{weight.workload}'",
                 todo=nearest(weight.workload, names),
             )
-        benchmarks = {benchmark.name for one in workloads for benchmark in one.benchmarks}
+        benchmarks = {benchmark.name for workload in workloads for benchmark in workload.benchmarks}
         if weight.benchmark is not None and weight.benchmark not in benchmarks:
             raise UsageError(
                 key="--workload",
                 found=f"{weight.workload} has no benchmark '{weight.benchmark}'",
                 todo=nearest(weight.benchmark, benchmarks),
-            )
-
-
-def _check_threads(sets: Sequence[Workloads], criteria: Criteria, known: Workloads) -> None:
-    """Raise UsageError if no benchmark runs that many threads; benchmarks without a thread count are not affected."""
-    if criteria.threads is None:
-        return
-    counts = {
-        weight.name: {threads_of(one) for workloads in sets for one in weighted_benchmarks(workloads, known, weight)}
-        - {None}
-        for weight in criteria.weights
-    }
-    if not any(counts.values()):
-        found = f"no benchmark of {', '.join(counts)} has a number of threads"
-        raise UsageError(key="--threads", found=found, todo="Leave out --threads.")
-    for name, found_counts in counts.items():
-        if found_counts and criteria.threads not in found_counts:
-            raise UsageError(
-                key="--threads",
-                found=f"{name} is measured with {_counts_text(found_counts)} threads, not with {criteria.threads}",
-                todo=f"Choose {_counts_text(found_counts)}, or leave out --threads.",
             )
 
 
@@ -170,31 +147,14 @@ def missing_from(experiment: Experiment, criteria: Criteria, known: Workloads) -
     ]
     if missing:
         return f"did not measure {', '.join(missing)}"
-    return (
-        _missing_threads(experiment, criteria, known)
-        or _missing_cpus(experiment, criteria, known)
-        or _missing_baseline(experiment, criteria, known)
-    )
+    return _missing_cpus(experiment, criteria, known) or _missing_baseline(experiment, criteria, known)
 
 
 def _missing_cpus(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
     if criteria.cpus > 1 and experiment.host["cores"] == 1:
         return "was measured on a machine with 1 CPU"
-    missing = [one.name for one in criteria.weights if not _counting(experiment, criteria, known, one)]
+    missing = [weight.name for weight in criteria.weights if not _counting(experiment, criteria, known, weight)]
     return f"did not measure {', '.join(missing)} on one CPU" if missing else ""
-
-
-def _missing_threads(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
-    """Return the first workload that was measured only with other numbers of threads."""
-    for weight in criteria.weights if criteria.threads is not None else ():
-        counts = {threads_of(one) for one in weighted_benchmarks(experiment.workloads, known, weight)}
-        if not counts & {None, criteria.threads}:
-            return f"measured {weight.name} with {_counts_text(counts)} threads only"
-    return ""
-
-
-def _counts_text(counts: set[int | None]) -> str:
-    return " or ".join(str(count) for count in sorted(count for count in counts if count is not None))
 
 
 def _missing_baseline(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
@@ -229,20 +189,16 @@ def shares_of(experiment: Experiment, criteria: Criteria, known: Workloads) -> d
     shares: dict[BenchmarkKey, float] = {}
     for weight in criteria.weights:
         counting = _counting(experiment, criteria, known, weight)
-        for one in counting:
-            key = (weight.workload, one.name)
+        for benchmark in counting:
+            key = (weight.workload, benchmark.name)
             shares[key] = shares.get(key, 0.0) + weight.weight / total / len(counting)
     return shares
 
 
 def _counting(experiment: Experiment, criteria: Criteria, known: Workloads, weight: WorkloadWeight) -> list[Benchmark]:
-    """Return the benchmarks that a weight counts with the wanted numbers of CPUs and of threads."""
-    found = [
-        one
-        for one in weighted_benchmarks(experiment.workloads, known, weight)
-        if criteria.threads is None or threads_of(one) in {None, criteria.threads}
-    ]
-    return found if weight.benchmark is not None else counted(found, criteria.cpus, criteria.threads)
+    """Return the benchmarks that a weight counts with the wanted number of CPUs."""
+    weighted = weighted_benchmarks(experiment.workloads, known, weight)
+    return weighted if weight.benchmark is not None else counted(weighted, criteria.cpus)
 
 
 def weighted_benchmarks(workloads: Workloads, known: Workloads, weight: WorkloadWeight) -> list[Benchmark]:
@@ -254,35 +210,16 @@ def weighted_benchmarks(workloads: Workloads, known: Workloads, weight: Workload
     if workload is None:
         return []
     if weight.benchmark is not None:
-        return [one for one in workload.benchmarks if one.name == weight.benchmark]
-    found = [_as_today(one, known.get(workload.name)) for one in workload.benchmarks]
-    return [one for one in found if one.counts_for != "named"]
+        return [benchmark for benchmark in workload.benchmarks if benchmark.name == weight.benchmark]
+    benchmarks = [_as_today(benchmark, known.get(workload.name)) for benchmark in workload.benchmarks]
+    return [benchmark for benchmark in benchmarks if benchmark.counts_for != "named"]
 
 
 def _as_today(benchmark: Benchmark, workload: Workload | None) -> Benchmark:
     today = (
-        next((one for one in workload.benchmarks if one.name == benchmark.name), benchmark) if workload else benchmark
+        next((now for now in workload.benchmarks if now.name == benchmark.name), benchmark) if workload else benchmark
     )
     return benchmark.model_copy(update={"counts_for": today.counts_for, "scaling": today.scaling})
-
-
-def threads_of(benchmark: Benchmark) -> int | None:
-    """Return the number of threads in a benchmark's arguments; None without one."""
-    for option, value in zip(benchmark.arguments, benchmark.arguments[1:], strict=False):
-        if option in THREAD_OPTIONS and re.fullmatch("[0-9]{1,9}", value):
-            return int(value)
-    return None
-
-
-def uncounted(experiment: Experiment, criteria: Criteria, known: Workloads) -> list[str]:
-    """Return the benchmarks of the weighted workloads that do not count, as `--workload` names them."""
-    counting = shares_of(experiment, criteria, known)
-    return [
-        f"{name}/{benchmark.name}"
-        for name in dict.fromkeys(weight.workload for weight in criteria.weights if weight.benchmark is None)
-        for benchmark in experiment.workloads[name].benchmarks
-        if (name, benchmark.name) not in counting
-    ]
 
 
 def _todo(criteria: Criteria, known: Workloads) -> str:
@@ -361,11 +298,13 @@ class Evidence:
         """Return the workloads of which only benchmarks on one CPU count, though more CPUs are asked for."""
         if self.criteria.cpus == 1:
             return []
-        found: dict[str, set[str]] = {}
+        cpus_of: dict[str, set[str]] = {}
         for workload, name in self.shares:
-            (benchmark,) = (one for one in self.experiment.workloads[workload].benchmarks if one.name == name)
-            found.setdefault(workload, set()).add(benchmark.cpus)
-        return [workload for workload, cpus in found.items() if cpus == {"one"}]
+            benchmarks = self.experiment.workloads[workload].benchmarks
+            cpus_of.setdefault(workload, set()).update(
+                benchmark.cpus for benchmark in benchmarks if benchmark.name == name
+            )
+        return [workload for workload, cpus in cpus_of.items() if cpus == {"one"}]
 
     @property
     def measured_cpus(self) -> int:
@@ -377,8 +316,8 @@ class Evidence:
     def counts_otherwise(self) -> bool:
         """Return whether other benchmarks count on the other side of one CPU."""
         other = replace(self.criteria, cpus=2 if self.criteria.cpus == 1 else 1)
-        found = shares_of(self.experiment, other, self.catalog.workloads)
-        return bool(found) and found.keys() != self.shares.keys()
+        shares = shares_of(self.experiment, other, self.catalog.workloads)
+        return bool(shares) and shares.keys() != self.shares.keys()
 
     @property
     def twin(self) -> str:

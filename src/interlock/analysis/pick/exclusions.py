@@ -73,19 +73,19 @@ def _no_image(evidence: Evidence, name: str) -> list[str]:
 
 def _failed_figures(evidence: Evidence, label: str) -> Iterator[str]:
     """Yield one reason for all benchmarks that failed for the same cause."""
-    found: dict[str, list[BenchmarkKey]] = {}
+    by_reason: dict[str, list[BenchmarkKey]] = {}
     for key in evidence.shares:
         outcome = _outcome(evidence, label, key)
         if outcome is not None and outcome.state is not State.OK:
-            found.setdefault(f"{outcome.state.value}: {_one_line(outcome.reason)}", []).append(key)
-    for reason, keys in found.items():
+            by_reason.setdefault(f"{outcome.state.value}: {_one_line(outcome.reason)}", []).append(key)
+    for reason, keys in by_reason.items():
         yield f"{', '.join(_benchmark_names(evidence, keys))} {reason}"
 
 
 def unmeasured(evidence: Evidence, label: str) -> list[str]:
     """Return the weighted benchmarks, or their workload, that a variant or mode was not measured in."""
     keys = [key for key in evidence.shares if evidence.seconds(label, key) is None]
-    missing = [key for key in keys if (one := _outcome(evidence, label, key)) is None or one.state is State.OK]
+    missing = [key for key in keys if (outcome := _outcome(evidence, label, key)) is None or outcome.state is State.OK]
     return list(_benchmark_names(evidence, missing))
 
 
@@ -103,7 +103,7 @@ def elsewhere_unmeasured(evidence: Evidence) -> list[str]:
     """
     there = {split_label(label)[0] for label in evidence.labels} | set(evidence.images)
     every = evidence.catalog.variants.values()
-    stand_ins = {one.name for one in every if one.stands_for and one.kind is SourceKind.PREFIX}
+    stand_ins = {variant.name for variant in every if variant.stands_for and variant.kind is SourceKind.PREFIX}
     return [name for name in evidence.catalog.variants if name not in there | stand_ins and fits(evidence, name)]
 
 
@@ -152,15 +152,15 @@ def baseline_audit(evidence: Evidence, audit: VariantAudit) -> VariantAudit | No
 
 def broken_imports(audit: VariantAudit, other: VariantAudit | None) -> list[tuple[PackageAudit, ModuleImport]]:
     """Return the modules that cannot be imported, without those that `other` cannot import either."""
-    alike = {one.module for one in other.every_import if one.error} if other else set()
-    pairs = [(package, one) for package in audit.packages for one in package.imports]
-    return [(package, one) for package, one in pairs if one.error and one.module not in alike]
+    alike = {tried.module for tried in other.every_import if tried.error} if other else set()
+    pairs = [(package, tried) for package in audit.packages for tried in package.imports]
+    return [(package, tried) for package, tried in pairs if tried.error and tried.module not in alike]
 
 
 def _gil_switchers(audit: VariantAudit) -> Iterator[str]:
     """Yield each extension module that switches the GIL back on, with its package."""
     packages = {package.name: package for package in audit.packages}
-    for module, owner in {one.gil_by: one.gil_package for one in audit.every_import if one.gil_by}.items():
+    for module, owner in {tried.gil_by: tried.gil_package for tried in audit.every_import if tried.gil_by}.items():
         of = f" of {package_text(packages[owner])}" if owner in packages else ""
         yield f"{module}{of} switches the GIL back on"
 
@@ -256,6 +256,6 @@ def _dependency_risks(evidence: Evidence, label: str, audit: VariantAudit | None
         if package.origin is Origin.BUILT:
             seconds = "" if package.build_s is None else f" in {package.build_s:.0f} s"
             yield f"no wheel for {package_text(package)}: built from source{seconds}"
-    alike = [one.module for _, one in broken_imports(audit, None)]  # what fails only here excludes
+    alike = [tried.module for _, tried in broken_imports(audit, None)]  # what fails only here excludes
     if alike:
         yield f"cannot be imported on it nor on {evidence.baseline}: {', '.join(alike)}"

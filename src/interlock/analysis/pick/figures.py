@@ -45,14 +45,14 @@ class RecordedLevels:
         """Return one row's figure divided by another's; None if either has no figures."""
         if mine not in self._rows or theirs not in self._rows:
             return None
-        one, other, rounds = self._rows[mine], self._rows[theirs], self.table.rounds
-        row, column = max(one, other), min(one, other)
+        my_row, their_row, rounds = self._rows[mine], self._rows[theirs], self.table.rounds
+        row, column = max(my_row, their_row), min(my_row, their_row)
         error = self.table.errors[row][column]
         return ratio_from(
-            self.table.levels[one] - self.table.levels[other],
+            self.table.levels[my_row] - self.table.levels[their_row],
             math.inf if error is None else error,
             self.table.freedoms[row][column],
-            min(rounds[one], rounds[other]),
+            min(rounds[my_row], rounds[their_row]),
         )
 
 
@@ -78,7 +78,7 @@ def _table(rows: Mapping[str, BenchmarkValues], contending: Sequence[str]) -> Ta
     """Return the figures of the contending labels, fitted with all rows of their table as the report does."""
     levels = fit_levels(compared_figures(rows))
     labels = [label for label in contending if label in levels.rows]
-    pairs = [[levels.difference(mine, one) for one in labels[: number + 1]] for number, mine in enumerate(labels)]
+    pairs = [[levels.difference(mine, theirs) for theirs in labels[: number + 1]] for number, mine in enumerate(labels)]
     return TableFigures(
         labels=labels,
         seconds=[_rounded(median(rows[label].figures)) for label in labels],

@@ -37,12 +37,14 @@ def own_pick(experiment: Experiment, values: Values, catalog: Catalog, today: da
     cpus = experiment.host["cores"] or 1
     criteria = usual_question([recorded], Criteria((), cpus), catalog)
 
-    def lacks(some: Criteria) -> bool:
-        return bool(missing_from(experiment, some, catalog.workloads))
+    def lacks(asked: Criteria) -> bool:
+        return bool(missing_from(experiment, asked, catalog.workloads))
 
     if lacks(criteria):
         each = [WorkloadWeight(name, None, 1.0) for name in experiment.settings.workloads]
-        criteria = replace(criteria, weights=tuple(one for one in each if not lacks(replace(criteria, weights=(one,)))))
+        criteria = replace(
+            criteria, weights=tuple(weight for weight in each if not lacks(replace(criteria, weights=(weight,))))
+        )
         if not criteria.weights:
             return None
     evidence = Evidence(recorded, recorded_figures(experiment, values), catalog, criteria, today)

@@ -10,7 +10,7 @@ from statistics import fmean, variance
 from interlock.analysis.pick.evidence import Evidence
 from interlock.analysis.pick.figures import RecordedLevels
 from interlock.analysis.statistics import Ratio, mean_ratio, ratio_from
-from interlock.analysis.verdicts import SIGNIFICANT, verdict_of
+from interlock.analysis.verdicts import SIGNIFICANT, Comparison, judged
 from interlock.results.answers import Rank, Standing
 
 # The fit of each weighted benchmark, with its share.
@@ -33,9 +33,8 @@ def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
     to_baseline = ratios(fits, labels, baseline)
     number = max(1, len(labels) - (baseline in labels))
     order = sorted(labels, key=lambda label: to_baseline[label].estimate)
-    standings = {
-        label: Standing.BASELINE if label == baseline else standing_of(to_baseline[label], number) for label in order
-    }
+    judgements = {label: judged(baseline, to_baseline[label], number) for label in order}
+    standings = {label: Standing.BASELINE if label == baseline else standing_of(judgements[label]) for label in order}
 
     def compared(mine: str, theirs: str) -> Ratio:
         """Return a ratio for the ranks; beside the baseline the standing decides, so that the two never differ."""
@@ -45,16 +44,13 @@ def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
             return replace(ratio, p=1.0)
         return ratio
 
-    found = ranks(order, compared)
-    return [RankedVariant(label, to_baseline[label], standings[label], found[label]) for label in order]
+    places = ranks(order, compared)
+    return [RankedVariant(label, judgements[label].ratio, standings[label], places[label]) for label in order]
 
 
-def standing_of(ratio: Ratio, number: int) -> Standing:
-    """Return the verdict on one of a number of contenders.
-
-    It does not depend on the other p-values, so it stays whatever the others are.
-    """
-    return Standing(verdict_of(ratio, number).value)
+def standing_of(judgement: Comparison) -> Standing:
+    """Return how a contender stands to the baseline."""
+    return Standing(judgement.verdict.value)
 
 
 def fits_of(evidence: Evidence) -> Fits:
@@ -65,7 +61,7 @@ def fits_of(evidence: Evidence) -> Fits:
 def ratios(fits: Fits, labels: Iterable[str], other: str) -> dict[str, Ratio]:
     """Return, by label, the weighted ratio of its times to the other's."""
     return {
-        label: mean_ratio([(share, one) for share, levels in fits if (one := levels.ratio(label, other))])
+        label: mean_ratio([(share, ratio) for share, levels in fits if (ratio := levels.ratio(label, other))])
         for label in labels
     }
 
@@ -82,16 +78,16 @@ def ranks(order: Sequence[str], ratio: RatioOf) -> dict[str, Rank]:
     better by a one-sided test, and the best if it is shown to be better than all. The true best is called worse in at
     most 5 % of lists. What is not shown to be worse, but stands below one that is, is too noisy to be placed.
     """
-    found = {label: Rank.WORSE if _worse(order, number, ratio) else Rank.OPEN for number, label in enumerate(order)}
+    places = {label: Rank.WORSE if _worse(order, number, ratio) else Rank.OPEN for number, label in enumerate(order)}
     below = False
     for label in order:
-        below = below or found[label] is Rank.WORSE
-        if below and found[label] is Rank.OPEN:
-            found[label] = Rank.UNCLEAR
-    first, *others = order or [""]
-    if all(_is_better(ratio(label, first), len(others)) for label in others):
-        found |= dict.fromkeys(order[:1], Rank.BEST)
-    return found
+        below = below or places[label] is Rank.WORSE
+        if below and places[label] is Rank.OPEN:
+            places[label] = Rank.UNCLEAR
+    first, *followers = order or [""]
+    if all(_is_better(ratio(label, first), len(followers)) for label in followers):
+        places |= dict.fromkeys(order[:1], Rank.BEST)
+    return places
 
 
 def _worse(order: Sequence[str], number: int, ratio: RatioOf) -> bool:
@@ -112,10 +108,10 @@ def announced(picked: Ratio, all_of_them: Sequence[Ratio]) -> Ratio:
     taken for noise: the other half is the baseline's, which all share, so that it chooses nobody. The picked one is
     among `all_of_them`; of one or two, whose spread is not known, and of single rounds nothing is taken off.
     """
-    if len(all_of_them) < 3 or not all(math.isfinite(one.error) for one in all_of_them):
+    if len(all_of_them) < 3 or not all(math.isfinite(contender.error) for contender in all_of_them):
         return picked
-    logs, own = [one.log for one in all_of_them], picked.error**2 / 2
-    true_spread = max(0.0, variance(logs) - fmean(one.error**2 / 2 for one in all_of_them))
+    logs, own = [contender.log for contender in all_of_them], picked.error**2 / 2
+    true_spread = max(0.0, variance(logs) - fmean(contender.error**2 / 2 for contender in all_of_them))
     kept = true_spread / (true_spread + own)
     log = fmean(logs) + kept * (picked.log - fmean(logs))
     error = math.sqrt(own + own * (kept + (1 - kept) / len(logs)))
@@ -130,5 +126,5 @@ def switch_elsewhere(evidence: Evidence, label: str) -> tuple[Ratio, str] | None
     """Return the ratio of a label to the baseline in another experiment and its standing; None if it has no figures."""
     if not _is_measured(evidence, label):
         return None
-    ratio = ratios(fits_of(evidence), [label], evidence.baseline)[label]
-    return ratio, standing_of(ratio, 1)
+    judgement = judged(evidence.baseline, ratios(fits_of(evidence), [label], evidence.baseline)[label])
+    return judgement.ratio, standing_of(judgement)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from interlock.analysis.verdicts import MARGIN
 from interlock.results.answers import Contender, Costs, Decision, Estimate, Pick, Recommendation, Standing
 
 # Costs within this are the same: memory in MB, a start's time as a ratio.
 SAME_MB = 0.5
 SAME_START = 0.05
+SAME_WITHIN = f"the same within {100 * MARGIN:g} %"
 WITHOUT_CONTAINERS = "this machine, without containers"
 
 
@@ -26,11 +28,13 @@ def recommendation(pick: Pick) -> str:
     chosen = pick.recommended
     if chosen is None:
         return f"STAY with {pick.baseline}: {_nothing_faster(pick)}."
-    row = next(one for one in pick.contenders if one.label == chosen.label)
+    row = next(contender for contender in pick.contenders if contender.label == chosen.label)
     gain = f"{throughput_text(chosen.gain, cpus_text(pick.measured_cpus))}, {costs_text(chosen.costs)}"
     if row.standing is Standing.FASTER:
         return f"SWITCH from {pick.baseline} to {chosen.label}: {gain}."
-    why = next((one.reasons[0] for one in pick.excluded if one.label == pick.baseline), "it was not measured")
+    why = next(
+        (excluded.reasons[0] for excluded in pick.excluded if excluded.label == pick.baseline), "it was not measured"
+    )
     return (
         f"SWITCH to {chosen.label}, the fastest that meets the constraints: {gain}. {pick.baseline} does not meet "
         f"them: {why}."
@@ -50,18 +54,18 @@ def _nothing_faster(pick: Pick) -> str:
     if not best:
         return "nothing else meets the constraints"
     what = "nothing that was measured" if pick.not_measured else "nothing"
-    if any(one.built_otherwise and one.standing is Standing.FASTER for one in pick.contenders):
+    if any(contender.built_otherwise and contender.standing is Standing.FASTER for contender in pick.contenders):
         what = "nothing that is built alike"
     return f"{what} is shown to be faster on {cpus_text(pick.measured_cpus)}. {best}"
 
 
 def best_text(pick: Pick) -> str:
-    """Return what the best of the others had, and whether that may be chance; empty without any."""
-    others = [one for one in pick.contenders if one.standing is not Standing.BASELINE]
-    if not others:
+    """Return what the best of the others had; empty without any."""
+    contenders = [contender for contender in pick.contenders if contender.standing is not Standing.BASELINE]
+    if not contenders:
         return ""
-    best: Contender = others[0]
-    why = f", which the best of {len(others)} may have by chance" if best.speed.low > 1 else ""
+    best: Contender = contenders[0]
+    why = f", {SAME_WITHIN}" if best.standing is Standing.SAME else ""
     if best.built_otherwise:
         why = f", built otherwise: {best.built_otherwise}"
     return f"The best, {best.label}, had {throughput_text(best.speed)}{why}"
@@ -92,7 +96,7 @@ def provenance(pick: Pick, *, compared: bool = True) -> str:
 
     With `compared` also whether this machine is like that one.
     """
-    *most, last = dict.fromkeys(one.workload for one in pick.shares)
+    *most, last = dict.fromkeys(share.workload for share in pick.shares)
     workloads = f"{', '.join(most)} and {last}" if most else last
     there = pick.measured_on if pick.in_containers else itself(pick)
     first = f"Measured with {workloads} on {_machine(pick) if compared else there}"
@@ -101,7 +105,7 @@ def provenance(pick: Pick, *, compared: bool = True) -> str:
 
 def _machine(pick: Pick) -> str:
     there = pick.measured_on if pick.in_containers else f"{pick.measured_on}, without containers"
-    apart = {one.what for one in pick.apart} & {"cores", "processor"}
+    apart = {difference.what for difference in pick.apart} & {"cores", "processor"}
     if apart:
         return f"{there}, not on yours"
     if not pick.in_containers:
@@ -119,7 +123,9 @@ def _reservations(pick: Pick) -> Iterator[str]:
     if pick.measured_otherwise:
         yield f"in builds with {pick.measured_otherwise}"
     yield from (
-        f"on {one.machine} it was slower ({one.experiment})" for one in pick.elsewhere if one.standing == "slower"
+        f"on {other.machine} it was slower ({other.experiment})"
+        for other in pick.elsewhere
+        if other.standing == "slower"
     )
     if pick.cpus > pick.measured_cpus:
         yield f"{cpus_text(pick.cpus)} not measured"

@@ -1,48 +1,22 @@
-"""The report as one HTML file that fetches nothing, and the tables behind its charts.
-
-Pure, but for the copy of Vega in the user's cache.
-"""
+"""The report as one HTML file that fetches nothing. Pure."""
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 import math
-import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib import metadata
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import jinja2
-import vl_convert
 
-from interlock.analysis.claims import ClaimVerdict, Finding, allowed_range, figure_text
-from interlock.analysis.comparison import Table
-from interlock.analysis.pick.sentences import (
-    as_measured,
-    best_text,
-    costs_text,
-    cpus_text,
-    percent,
-    throughput_text,
-)
-from interlock.catalog.claims import Bound, Claim
-from interlock.catalog.project import cache_folder
+from interlock.analysis.claims import ClaimVerdict, Finding, allowed_text, figure_text
+from interlock.analysis.comparison import Table, summaries
+from interlock.analysis.not_measured import every_reason
+from interlock.catalog.types import TWIN, slug
 from interlock.report import experiment as report
-from interlock.report.html import charts
-from interlock.report.html import frames as figures
-from interlock.report.html.chart_tables import charts_with_details, detail_frames, profile_frames, tables_behind
-from interlock.report.html.drawing import (
-    NARROW,
-    WIDE,
-    Chart,
-    token,
-    variables,
-)
-from interlock.report.html.frames import SHADES, Frame, top_calls
+from interlock.report.html.colours import variables
+from interlock.report.html.dots import Dots, dots_of
+from interlock.report.html.heat_map import SHADES, heat_map
 from interlock.report.opening import (
     CHANGED,
     GOES_ON,
@@ -54,52 +28,13 @@ from interlock.report.opening import (
     ended_lines,
     time_section,
 )
-from interlock.report.tables import Section, one_line
-from interlock.results.answers import Decision, Estimate, Rank
-from interlock.results.experiments import Experiment, State
-from interlock.results.files import write_atomically
+from interlock.report.tables import Section, is_of_numbers, one_line
+from interlock.results.experiments import Experiment
 from interlock.untrusted import printable
 
-LONG_WARNING = 220
 RELOAD_S = 20
-SIGNIFICANT_DIGITS = 6
-
-
-@dataclass(frozen=True)
-class Field:
-    """A field of the heat map: its text and its shade's variable."""
-
-    text: str
-    shade: str
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """Variants and benchmarks: the benchmarks by workload, a list of fields for each variant, and the legend."""
-
-    workloads: dict[str, list[str]]
-    rows: dict[str, list[Field]]
-    legend: dict[str, str]  # shade's variable by its words
-    codes: dict[str, str]  # state by its short text
-
-
-HEAT_MAP = "heat-map"
-NO_FIELD = Field("", "shade-none")
 # Of what changed and of what is open the rows that are not folded.
 SHOWN_ROWS = 12
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why figures are missing, and where: the variants by their benchmarks, '' for all benchmarks."""
-
-    state: str
-    reason: str
-    where: dict[str, list[str]]
-
-    @property
-    def count(self) -> int:
-        return sum(map(len, self.where.values()))
 
 
 def page(
@@ -111,8 +46,7 @@ def page(
     goes_on: bool = False,
 ) -> str:
     """Return the whole report of an experiment as one HTML file, which loads itself again if the experiment goes on."""
-    frames = figures.frames(experiment, tables, findings)
-    drawn = [chart for chart in all_charts(tables, frames) if chart.name != HEAT_MAP]
+    means = {summary.label: summary.ratio.estimate for summary in summaries(experiment, tables) if summary.ratio}
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("interlock.report.html"),
         autoescape=True,
@@ -125,71 +59,38 @@ def page(
     return environment.get_template("page.html.j2").render(
         experiment=experiment,
         tables=tables,
-        names=figures.variant_names(experiment),
-        charts={chart.name: chart for chart in drawn},
-        by_kind=_by_kind(drawn),
-        by_workload=_by_workload(drawn, tables),
-        heat=heat_map(tables, frames["ratios"]),
+        names=list(dict.fromkeys(cell.label for cell in experiment.cells if cell.mode != TWIN)),
+        workloads=_by_workload(tables),
+        calls=report.profile_sections(tables),
+        means=means | {experiment.settings.baseline: 1.0},
+        summary=report.summary_section(experiment, tables),
+        curves=report.scaling_sections(experiment, tables),
+        images=report.image_section(experiment),
+        heat=heat_map(tables),
+        shades=list(SHADES),
         opening=opening,
-        facts=facts(opening),
         differences=[
-            _folded(title, found, tables, experiment.settings.baseline)
-            for title, found in ((CHANGED, opening.differences), (OPEN, opening.undecided))
+            _folded(title, rows, tables, experiment.settings.baseline)
+            for title, rows in ((CHANGED, opening.differences), (OPEN, opening.undecided))
         ],
-        detailed=charts_with_details(drawn, tables),
         noise=math.exp(max((abs(table.twin.log) for table in tables if table.twin), default=0.0)),
         machine=machine(experiment),
-        warnings=[(one, _short(one)) for one in map(one_line, experiment.warnings)],
-        reasons=reasons(experiment, tables),
+        warnings=[one_line(warning) for warning in experiment.warnings],
+        missing=every_reason(experiment),
         findings=_by_verdict(findings),
         allowed_text=allowed_text,
         number=figure_text,
         legend=report.LEGEND,
         time=time_section(experiment),
+        is_of_numbers=is_of_numbers,
+        slug=slug,
         # As a whole: what steers a terminal is not seen in a part of it.
         ended=[] if goes_on else [printable(line) for line in ended_lines(experiment, tables)],
         lacking=printable(opening.lacking),
         goes_on=f"{GOES_ON} The page loads itself again every {RELOAD_S} s." if goes_on else "",
         reload_s=RELOAD_S,
-        token=token,
         light=variables("light"),
         dark=variables("dark"),
-        payload=_zipped(payload(experiment, tables, frames, drawn, opening)),
-        bundle=_zipped_bundle(),
-    )
-
-
-def _zipped(text: str) -> str:
-    """Return a text as gzip in base64: the page unpacks it, which takes a tenth of a second and saves two thirds."""
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
-
-
-def _zipped_bundle() -> str:
-    """Return Vega as `_zipped` does, from the user's cache if it is there: to bundle it takes two seconds."""
-    path = cache_folder() / "vega" / f"{metadata.version('vl-convert-python')}.txt"
-    if not path.is_file():
-        write_atomically(path, _zipped(_bundle()))
-    return path.read_text(encoding="ascii")
-
-
-def heat_map(tables: Sequence[Table], frame: Frame) -> HeatMap | None:
-    """Return the heat map of variants and benchmarks; None without any."""
-    if not frame:
-        return None
-    names = {words: f"shade-{name}" for name, words in SHADES.items()}
-    workloads: defaultdict[str, list[str]] = defaultdict(list)
-    for table in tables:
-        workloads[table.workload.name].append(table.benchmark.name)
-    rows: defaultdict[str, dict[str, Field]] = defaultdict(dict)
-    for one in frame:
-        rows[one["variant"]][one["benchmark"]] = Field(one["code"], names[one["shade"]])
-    keys = [figures.key_of(table) for table in tables]
-    present = {one["shade"] for one in frame}
-    return HeatMap(
-        workloads,
-        {name: [fields.get(key, NO_FIELD) for key in keys] for name, fields in rows.items()},
-        {words: names[words] for words in SHADES.values() if words in present},
-        {one["code"]: one["word"] for one in frame if one["shade"] == SHADES["none"]},
     )
 
 
@@ -202,123 +103,39 @@ class FoldedRows:
     folded: dict[str, Section]
 
 
-def _folded(title: str, found: Callable[..., list[ComparedRow]], tables: Sequence[Table], baseline: str) -> FoldedRows:
-    rows, asides = found(tables), found(tables, aside=True)
+def _folded(
+    title: str, rows_of: Callable[..., list[ComparedRow]], tables: Sequence[Table], baseline: str
+) -> FoldedRows:
+    rows, asides = rows_of(tables), rows_of(tables, aside=True)
     rest = {"more": rows[SHOWN_ROWS:], "of modes, studies and versions without support": asides}
     return FoldedRows(
         title,
         differences_section(title, rows[:SHOWN_ROWS], baseline),
-        {f"{len(some)} {what}": differences_section(title, some, baseline) for what, some in rest.items() if some},
+        {
+            f"{len(folded)} {what}": differences_section(title, folded, baseline)
+            for what, folded in rest.items()
+            if folded
+        },
     )
 
 
-def _bundle() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed in the versions that Altair's specifications are for."""
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+@dataclass(frozen=True)
+class BenchmarkPart:
+    """A benchmark in the page: its chart, None without a ratio, and the report's tables of it."""
+
+    title: str
+    dots: Dots | None
+    sections: list[Section]
 
 
-def payload(
-    experiment: Experiment,
-    tables: Sequence[Table],
-    frames: Mapping[str, Frame],
-    drawn: Sequence[Chart],
-    opening: Opening = NOT_KNOWN,
-) -> str:
-    """Return the data, charts and tables as JSON."""
-    texts = profile_frames(tables) | detail_frames(tables)
-    data = {
-        "variants": figures.variant_names(experiment),
-        "asides": sorted(opening.asides),
-        "means": {one["variant"]: one["ratio"] for one in frames["summary"]} | {experiment.settings.baseline: 1},
-        "frames": {name: _packed(frame) for name, frame in (dict(frames) | texts).items()},
-        "charts": {chart.name: _chart(chart) for chart in drawn},
-        "tables": tables_behind(drawn, texts | dict(frames)),
-    }
-    return json.dumps(_shown(data), separators=(",", ":"), allow_nan=False)
-
-
-def _packed(frame: Frame) -> dict[str, Any]:
-    """Return a frame as columns and rows, without a repetition of keys."""
-    keys = list(frame[0]) if frame else []
-    return {"columns": keys, "rows": [[record[key] for key in keys] for record in frame]}
-
-
-def _chart(chart: Chart) -> dict[str, Any]:
-    return {
-        "frame": chart.frame,
-        "where": chart.where,
-        "row": chart.row,
-        "bestFirst": chart.best_first,
-        "needs": chart.needs,
-        "columns": asdict(chart.columns) if chart.columns else None,
-        "stepPx": {"wide": chart.place(WIDE).step_px, "narrow": chart.place(NARROW).step_px},
-        "wide": chart.specification(WIDE),
-        "narrow": chart.specification(NARROW),
-    }
-
-
-def _shown(value: Any) -> Any:
-    """Return data with as many digits as are shown, and texts without what steers a terminal."""
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, float):
-        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
-    if isinstance(value, Mapping):
-        return {key: _shown(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_shown(one) for one in value]
-    return value
-
-
-def _by_kind(drawn: Sequence[Chart]) -> dict[str, list[Chart]]:
-    """Return the charts of one benchmark each, by the frame that they read."""
-    kinds: defaultdict[str, list[Chart]] = defaultdict(list)
-    for chart in drawn:
-        if chart.where:
-            kinds[chart.frame].append(chart)
-    return kinds
-
-
-def _by_workload(drawn: Sequence[Chart], tables: Sequence[Table]) -> dict[str, list[Chart]]:
-    """Return the charts of benchmarks by workload."""
-    workload_of = {figures.key_of(table): table.workload.name for table in tables}
-    kinds: defaultdict[str, list[Chart]] = defaultdict(list)
-    for chart in drawn:
-        if chart.frame == "ratios" and chart.where:
-            kinds[workload_of[chart.where["benchmark"]]].append(chart)
-    return kinds
-
-
-def facts(opening: Opening) -> list[tuple[str, str]]:
-    """Return what the recommendation answers: which interpreter, why, how sure, at what cost; none without a pick."""
-    pick = opening.pick
-    if pick is None or pick.decision not in {Decision.SWITCH, Decision.STAY}:
-        return []
-    chosen, cpus = pick.recommended, cpus_text(pick.measured_cpus)
-    by = ", ".join(f"{one.workload} {one.benchmark}" for one in pick.shares)
-    if chosen is None:
-        return [
-            ("Which interpreter", f"{pick.baseline}, as it is"),
-            ("Why", f"No other one is shown to be faster on {cpus}, by {by}."),
-            ("How sure", f"{best_text(pick) or 'No other one was compared'}."),
-            ("At what cost", "None: nothing changes."),
-        ]
-    others = [one.label for one in pick.contenders if one.rank is Rank.OPEN and one.label != chosen.label]
-    as_good = f" Not shown to differ from it: {', '.join(others)}." if others else ""
-    measured = f" {said}." if (said := as_measured(chosen)) else ""
-    return [
-        ("Which interpreter", chosen.label),
-        ("Why", f"{throughput_text(chosen.gain, cpus)}, by {by}."),
-        ("How sure", f"With 95 % confidence the gain is {gain_interval(chosen.gain)}.{measured}{as_good}"),
-        ("At what cost", f"{costs_text(chosen.costs)}."),
-    ]
-
-
-def gain_interval(speed: Estimate) -> str:
-    """Return the interval of a relative throughput in per cent."""
-    if speed.high is None:
-        return "not known, of one round"
-    return f"{percent(speed.low):+d} to {percent(speed.high):+d} %"
+def _by_workload(tables: Sequence[Table]) -> dict[str, list[BenchmarkPart]]:
+    """Return the benchmarks by workload."""
+    parts: defaultdict[str, list[BenchmarkPart]] = defaultdict(list)
+    for table in tables:
+        sections = [*report.benchmark_sections([table]), *report.detail_sections([table])]
+        title = f"{table.workload.name} {table.benchmark.name}"
+        parts[table.workload.name].append(BenchmarkPart(title, dots_of(table), sections))
+    return parts
 
 
 def machine(experiment: Experiment) -> list[tuple[str, str]]:
@@ -327,61 +144,6 @@ def machine(experiment: Experiment) -> list[tuple[str, str]]:
     return [(word, text) for word, text in lines if word not in {"warning", "repeat"}]
 
 
-def reasons(experiment: Experiment, tables: Sequence[Table]) -> list[Reason]:
-    """Return every state that is not ok, with its reason and the variants and benchmarks that have it."""
-    found: defaultdict[tuple[str, str], defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for table in tables:
-        for row in table.rows:
-            if row.outcome.state is not State.OK:
-                found[row.outcome.state.value, one_line(row.outcome.reason)][row.label].append(figures.key_of(table))
-    for cell in experiment.cells:
-        if cell.profile and cell.profile.state is not State.OK:
-            found["no profile", one_line(cell.profile.reason)][cell.label].append(cell.workload)
-    return [Reason(state, reason, _by_benchmarks(where, len(tables))) for (state, reason), where in found.items()]
-
-
-def _by_benchmarks(where: Mapping[str, list[str]], of: int) -> dict[str, list[str]]:
-    """Return the variants by their benchmarks, from the benchmarks of each variant."""
-    grouped: defaultdict[str, list[str]] = defaultdict(list)
-    for label, keys in where.items():
-        grouped["" if len(keys) == of else ", ".join(keys)].append(label)
-    return grouped
-
-
 def _by_verdict(findings: Sequence[Finding]) -> dict[ClaimVerdict, list[Finding]]:
-    grouped = {verdict: [one for one in findings if one.verdict is verdict] for verdict in ClaimVerdict}
-    return {verdict: found for verdict, found in grouped.items() if found}
-
-
-def allowed_text(claim: Claim) -> str:
-    """Return what agrees with a claim: a figure, a range, or a bound."""
-    low, high = (figure_text(end) for end in allowed_range(claim))
-    if claim.bound is Bound.AT_MOST:
-        return f"at most {high}"
-    if claim.bound is Bound.AT_LEAST:
-        return f"at least {low}"
-    return low if low == high else f"{low} to {high}"
-
-
-def _short(warning: str) -> str | None:
-    """Return a long warning with counts in place of lists of names; None for a short one."""
-    if len(warning) <= LONG_WARNING:
-        return None
-    return re.sub(r"\(([^()]*,[^()]*)\)", lambda found: f"({found[1].count(',') + 1} of them)", warning)
-
-
-def all_charts(tables: Sequence[Table], frames: Mapping[str, Frame]) -> list[Chart]:
-    """Return the charts that the experiment has data for, in the order of the page."""
-    named = top_calls(frames["calls"])
-    found = [
-        charts.summary_chart(tables, frames["summary"]),
-        charts.heat_map_chart(tables, frames["ratios"]),
-        *(charts.benchmark_chart(table, frames["ratios"]) for table in tables),
-        *(charts.scaling_chart(one, frames["points"]) for one in frames["curves"]),
-        *(charts.calls_chart(table, frames["calls"], named) for table in tables),
-        *(charts.waits_chart(table, frames["waits"]) for table in tables),
-        charts.memory_chart(frames["memory"]),
-        charts.image_size_chart(frames["images"]),
-        charts.claims_chart(frames["claims"]),
-    ]
-    return [chart for chart in found if chart]
+    grouped = {verdict: [finding for finding in findings if finding.verdict is verdict] for verdict in ClaimVerdict}
+    return {verdict: of_verdict for verdict, of_verdict in grouped.items() if of_verdict}

@@ -1,0 +1,53 @@
+"""The colours of the page can be read and told apart in both themes."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.report.html.colours import COLOURS, variables
+from interlock.report.html.heat_map import SHADES
+from tests.contrast import contrast
+
+THEMES = ["light", "dark"]
+TEXT = ["ink", "muted", "link", "faster", "slower", "good", "bad"]
+MARKS = ["faster", "slower", "same", "baseline", "band-edge", "good", "bad"]
+
+
+def colour_of(name: str, theme: str) -> str:
+    return str(getattr(COLOURS[name], theme))
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("ground", ["paper", "raised"])
+@pytest.mark.parametrize("name", TEXT)
+def test_text_has_a_contrast_of_four_and_a_half(name: str, ground: str, theme: str) -> None:
+    assert contrast(colour_of(name, theme), colour_of(ground, theme)) >= 4.5
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("shade", SHADES)
+def test_a_figure_in_a_field_of_the_heat_map_has_a_contrast_of_four_and_a_half(shade: str, theme: str) -> None:
+    assert contrast(colour_of(f"shade-{shade}", theme), colour_of(f"shade-{shade}-ink", theme)) >= 4.5
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("name", MARKS)
+def test_a_mark_on_paper_has_a_contrast_of_three(name: str, theme: str) -> None:
+    assert contrast(colour_of(name, theme), colour_of("paper", theme)) >= 3
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_step_slower_or_faster_is_another_colour(theme: str) -> None:
+    shades = [colour_of(f"shade-{shade}", theme) for shade in SHADES if shade not in {"none", "baseline"}]
+    assert len(set(shades)) == len(shades)
+
+
+def test_contrast_is_that_of_the_guidelines() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_colour_is_a_variable_of_each_theme(theme: str) -> None:
+    declared = variables(theme)
+    assert all(f"--{name}: {colour_of(name, theme)};" in declared for name in COLOURS)

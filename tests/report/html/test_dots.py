@@ -1,0 +1,80 @@
+"""The chart of a benchmark: where dots, intervals, band and ticks are on its logarithmic axis."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.analysis import comparison
+from interlock.report.html.dots import MOST_TICKS, Dots, dots_of, log_ticks
+from tests.builders import make_experiment, make_values
+from tests.reports import example
+
+
+def chart(number: int = 0) -> Dots:
+    dots = dots_of(example()[1][number])
+    assert dots is not None
+    return dots
+
+
+@given(st.floats(0.002, 1), st.floats(1, 900), st.integers(4, 12))
+def test_ticks_are_round_few_and_inside(low: float, high: float, most: int) -> None:
+    ticks = log_ticks(low, high, most)
+    assert all(low <= tick <= high for tick in ticks)
+    assert len(ticks) <= max(most, 6)
+    assert 1 in ticks
+    assert ticks == sorted(set(ticks))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.93, 1.35, [1, 1.1, 1.2, 1.3]),
+        (0.72, 3.5, [1, 1.5, 2, 3]),
+        (0.005, 12, [0.01, 0.1, 1, 10]),
+    ],
+)
+def test_ticks_of_an_axis(low: float, high: float, ticks: list[float]) -> None:
+    assert log_ticks(low, high, MOST_TICKS) == ticks
+
+
+def test_a_dot_lies_in_its_interval_and_the_baseline_at_1_in_the_middle_of_the_band() -> None:
+    dots = chart()
+    by_label = {dot.label: dot for dot in dots.rows}
+    for dot in dots.rows:
+        assert 0 <= dot.low <= dot.place <= dot.high <= 100
+    assert by_label["cpython-3.13"].place == dots.one == dots.ticks["1x"]
+    assert dots.one == pytest.approx(sum(dots.band) / 2, abs=0.02)
+    assert by_label["cpython-3.14"].place < dots.band[0] < dots.band[1] < by_label["cpython-2.7-pth"].place
+
+
+def test_a_dot_has_its_verdict_and_says_its_figures() -> None:
+    by_label = {dot.label: dot for dot in chart().rows}
+    assert {label: dot.verdict for label, dot in by_label.items()} == {
+        "cpython-3.13": "baseline",
+        "cpython-2.7-pth": "slower",
+        "cpython-3.14": "faster",
+    }
+    assert by_label["cpython-2.7-pth"].says.startswith("750 ±1%; 7.500x [")
+    assert "to its control" in by_label["cpython-2.7-pth"].says
+
+
+def test_a_single_round_is_a_dot_without_an_interval() -> None:
+    experiment = make_experiment(["cpython-3.13", "cpython-3.14t"])
+    values = {("cpython-3.13", "locks"): {"uncontended": make_values([1.0])}}
+    assert dots_of(comparison.tables(experiment, values, {})[0]) is None
+    values |= {("cpython-3.14t", "locks"): {"uncontended": make_values([2.0])}}
+    dots = dots_of(comparison.tables(experiment, values, {})[0])
+    assert dots is not None
+    (dot,) = [dot for dot in dots.rows if dot.label == "cpython-3.14t"]
+    assert dot.low == dot.place == dot.high
+    assert "one round" in dot.says
+
+
+def test_it_says_in_one_sentence_what_it_shows_with_the_unit_the_rounds_and_the_twin() -> None:
+    assert chart().title == "locks uncontended"
+    assert "(x, logarithmic)" in chart().says
+    assert "8 rounds" in chart().says
+    assert "twin" in chart().says
+    assert ". " not in chart().says.removesuffix(".")
