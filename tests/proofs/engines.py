@@ -33,12 +33,12 @@ ENGINES = {
     "podman-5": ("trixie", PODMAN),
 }
 # What every machine has beside its engine.
-BESIDE = ("docker-cli", "docker-registry", "skopeo", "strace")
+BESIDE = ("docker-registry", "skopeo", "strace")
 READY = f"""
 printf '{INSECURE}' > /etc/containers/registries.conf.d/local.conf 2> /dev/null
 python3 -m venv .nox/matrix 2> /dev/null || exit 1
 [ -x .nox/matrix/bin/interlock ] || {{
-    .nox/matrix/bin/pip install --quiet --require-hashes --only-binary :all: -r requirements/all.txt
+    .nox/matrix/bin/pip install --quiet --require-hashes --only-binary :all: -r requirements/host.txt
     .nox/matrix/bin/pip install --quiet --no-deps --no-build-isolation -e .
 }}
 cat > /var/tmp/r.yml <<'END'

@@ -79,7 +79,7 @@ def _figures(trial: Trial, table: Table) -> Section:
 def _changes(trial: Trial) -> Section:
     """Return each line that differs, beside the variants that it is of."""
     lines = {label: [line for line in one.changes if not line.startswith("@@")] for label, one in trial.tried.items()}
-    return Section("changes to your Dockerfile", ("line", "variants"), _by_text(lines))
+    return Section("changes to your build", ("line or option", "variants"), _by_text(lines))
 
 
 def _remarks(trial: Trial) -> Section:
