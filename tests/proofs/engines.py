@@ -49,8 +49,11 @@ END
 (setsid docker-registry serve /var/tmp/r.yml > /var/tmp/registry.log 2>&1 &)
 mkdir -p /var/tmp/service
 cat > /var/tmp/service/Dockerfile <<'END'
-FROM localhost/library/python:3.13-slim
+ARG BASE=localhost/library/python:3.13-slim
+FROM ${{BASE}} AS build
 RUN --mount=type=cache,target=/var/cache/mine echo kept >> /var/cache/mine/count && cp /var/cache/mine/count /count
+FROM localhost/library/python:3.13-slim
+COPY --from=build /count /count
 CMD ["python3", "-c", "print(open('/count').read())"]
 END
 """

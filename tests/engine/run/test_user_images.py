@@ -95,13 +95,6 @@ def test_steps_that_take_time_are_shown(line: str, step: str | None) -> None:
     assert (found[1] if found else None) == step
 
 
-def test_the_ignore_file_of_a_dockerfile_bears_its_name(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, tmp_path / "web.Dockerfile")
-    assert recipe.ignore_file is None
-    (tmp_path / "web.Dockerfile.dockerignore").write_text("junk\n")
-    assert recipe.ignore_file == tmp_path / "web.Dockerfile.dockerignore"
-
-
 HOST = "unix:///run/x.sock"
 
 
@@ -214,17 +207,23 @@ def test_a_users_file_is_built_where_it_is_with_their_options_and_no_value_that_
     ]
 
 
-@pytest.mark.parametrize(
-    ("builder", "told"), [(PODMAN, True), (Builder("BuildKit", is_buildkit=True), False)], ids=["podman", "buildkit"]
-)
-def test_podman_is_told_of_the_ignore_file_of_one_dockerfile_that_buildkit_finds(
-    workshop: BuildSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builder: Builder, told: bool
+@pytest.mark.parametrize("name", ["Dockerfile", "web.Dockerfile"])
+def test_a_copy_is_built_with_the_ignore_rules_of_its_dockerfile_beside_it(
+    workshop: BuildSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    ignore = tmp_path / "D.dockerignore"
-    ignore.write_text("junk\n")
-    words = words_of(replace(workshop, builder=builder), Recipe(tmp_path, tmp_path / "D"), monkeypatch)
-    assert words[-3:] == ["--file", str(tmp_path / "D"), str(tmp_path)]
-    assert (words[-5:-3] == ["--ignorefile", str(ignore)]) is told
+    (tmp_path / f"{name}.dockerignore").write_text("junk\n")
+    words = words_of(workshop, Recipe(tmp_path, tmp_path / name, text="FROM x\n"), monkeypatch)
+    file = Path(words[words.index("--file") + 1])
+    assert file.read_text() == "FROM x\n"
+    assert file.with_name(f"{file.name}.dockerignore").read_text() == "junk\n"
+    assert words[-1] == str(tmp_path)
+
+
+def test_podmans_command_is_led_to_the_engine_of_the_trial(
+    workshop: BuildSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = words_of(replace(workshop, builder=PODMAN), Recipe(tmp_path, tmp_path / "D"), monkeypatch)
+    assert words[:3] == ["--url", HOST, "build"]
 
 
 def put_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, said: str, code: int) -> None:

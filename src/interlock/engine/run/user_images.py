@@ -11,15 +11,13 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from docker import DockerClient
 from docker.utils import version_gte
-from docker.utils.build import tar as tar_context
 
 from interlock.engine.build.image import keep_log
 from interlock.engine.build.one_build import (
@@ -62,12 +60,6 @@ class Recipe:
     options: tuple[str, ...] = ()
     text: str | None = None  # what is built in place of what is in the file
 
-    @property
-    def ignore_file(self) -> Path | None:
-        """Return the ignore file of this Dockerfile alone, which is read instead of the folder's .dockerignore."""
-        path = self.dockerfile.with_name(self.dockerfile.name + IGNORE)
-        return path if path.is_file() else None
-
 
 @dataclass(frozen=True)
 class UserImage:
@@ -88,10 +80,6 @@ class Builder:
     command: tuple[str, ...] = (DOCKER,)
     is_buildkit: bool = False
     takes_contexts: bool = False  # images in place of those that the Dockerfile names, by whatever variables
-
-    @property
-    def is_podman(self) -> bool:
-        return self.command[0] == PODMAN
 
 
 CLASSIC = Builder("the engine's classic builder")
@@ -132,9 +120,7 @@ def build_user_image(workshop: BuildSetup, recipe: Recipe, name: str, on_step: C
     The user's folder is only read.
     """
     log: list[str] = []
-    built = recipe
-    if recipe.text is not None:
-        built = replace(recipe, dockerfile=_write_copy(workshop.folder / name, recipe, recipe.text))
+    built = recipe if recipe.text is None else _copied(recipe, recipe.text, workshop.folder / name)
     made = build_with_steps_kept(lambda: _build(workshop, built, name, log, on_step), log)
     path = keep_log(workshop.cache, f"trial-{name}", log)
     if made is None:
@@ -147,12 +133,11 @@ def _build(
 ) -> UserImage | None:
     """Build once and return the image, None if that fails; the output is appended to `log`."""
     started = time.monotonic()
-    builder = workshop.builder
-    answers = MadeFiles(workshop.folder / f"{name}.built", builder.is_buildkit)
+    answers = MadeFiles(workshop.folder / f"{name}.built", workshop.builder.is_buildkit)
     answers.folder.mkdir(parents=True, exist_ok=True)
     before = _image_ids(workshop.client)
     labels = [word for name, value in labels_of(workshop.owner).items() for word in ("--label", f"{name}={value}")]
-    words = [*builder.command, "build", *labels, *answers.options, "--force-rm", *recipe.options]
+    words = [*workshop.builder.command, "build", *labels, *answers.options, "--force-rm", *recipe.options]
     for argument, value in recipe.arguments.items():
         # A value that the environment has stays out of the list of processes.
         words += ["--build-arg", argument if os.environ.get(argument) == value else f"{argument}={value}"]
@@ -164,9 +149,8 @@ def _build(
         return line
 
     try:
-        with _context(workshop, recipe) as (context, stdin):
-            environment = docker_environment(workshop.client.address)
-            code = follow_docker(environment, [*words, *context], stdin, log, read)
+        words += ["--file", str(recipe.dockerfile), str(recipe.context)]
+        code = follow_docker(docker_environment(workshop.client.address), words, None, log, read)
         image_id = answers.image_id(workshop.client) if code == 0 else None
     finally:
         left = _left("".join(log), before)
@@ -194,37 +178,15 @@ def _left(log: str, before: set[str]) -> tuple[str, ...]:
     return tuple(one for one in reversed(MADE.findall(log)) if not any(known.startswith(one) for known in before))
 
 
-def _write_copy(folder: Path, recipe: Recipe, text: str) -> Path:
-    """Write the Dockerfile as it is built, and next to it the ignore rules that belong to it."""
+def _copied(recipe: Recipe, text: str, folder: Path) -> Recipe:
+    """Write the Dockerfile as it is built, and next to it the ignore rules that are its own; return that recipe."""
     folder.mkdir(parents=True, exist_ok=True)
     copy = folder / DOCKERFILE
     copy.write_bytes(text.encode("utf-8", "surrogateescape"))
-    if recipe.ignore_file:
-        (folder / f"{DOCKERFILE}{IGNORE}").write_bytes(recipe.ignore_file.read_bytes())
-    return copy
-
-
-@contextmanager
-def _context(workshop: BuildSetup, recipe: Recipe) -> Iterator[tuple[list[str], IO[bytes] | None]]:
-    """Yield the last arguments of the command, and its standard input.
-
-    BuildKit finds a Dockerfile's own ignore file, Podman is told of it, and the classic builder does not know such:
-    there the context is packed by its rules.
-    """
-    if recipe.ignore_file is None or workshop.builder is not CLASSIC:
-        ignoring = (
-            ["--ignorefile", str(recipe.ignore_file)] if recipe.ignore_file and workshop.builder.is_podman else []
-        )
-        yield [*ignoring, "--file", str(recipe.dockerfile), str(recipe.context)], None
-        return
-    lines = recipe.ignore_file.read_text(encoding="utf-8").splitlines()
-    rules = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-    name = f".interlock-{workshop.owner}.Dockerfile"
-    # Packed with gzip, because the docker command takes a tar whose first header is an extended one for a Dockerfile.
-    text = recipe.dockerfile.read_bytes().decode("utf-8", "replace")
-    packed = tar_context(str(recipe.context), exclude=rules, dockerfile=(name, text), gzip=True)
-    with packed:
-        yield ["--file", name, "-"], packed
+    ignored = recipe.dockerfile.with_name(recipe.dockerfile.name + IGNORE)
+    if ignored.is_file():
+        copy.with_name(DOCKERFILE + IGNORE).write_bytes(ignored.read_bytes())
+    return replace(recipe, dockerfile=copy)
 
 
 def _failure(log: str, recipe: Recipe, path: Path) -> BuildError | EngineError:
