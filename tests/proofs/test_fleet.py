@@ -92,6 +92,7 @@ def run(project: Path, inventory: dict[str, Any], *options: str) -> tuple[int, s
         timeout=LIMIT_S,
         check=False,
     )
+    print(done.stdout)  # what Ansible said of a host, for who reads why a test failed
     return done.returncode, done.stdout
 
 
