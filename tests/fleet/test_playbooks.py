@@ -94,7 +94,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     }
     settings = {
         "ANSIBLE_INVENTORY": str(root / "inventory.json"),
-        "ANSIBLE_STRATEGY": "free",
         "PATH": f"{root}/bin-docker:{root}/bin-podman:{os.environ['PATH']}",
     }
     failed = ansible.play(root, "matrix.yml", list(HOSTS), variables, settings)
