@@ -126,9 +126,9 @@ def test_images_are_saved_once_and_loaded_where_one_is_another(run: Run) -> None
         f"save --output {run.root}/images.lacks.tar same other"
     ]
     assert [line for line in run.said("bin-docker") if line.startswith("load")] == [
-        f"load --input {run.root}/lacks/home/images/images.tar"
+        f"load --input {run.root}/lacks/home/images.tar"
     ]
-    assert not (run.root / "lacks/home/images/images.tar").exists()
+    assert not (run.root / "lacks/home/images.tar").exists()
 
 
 def test_podman_saves_several_images_in_one_archive(run: Run) -> None:

@@ -167,7 +167,7 @@ def of_fleet(client: Any, record: FleetRecord) -> set[str]:
 def on_host(container: Any) -> list[str]:
     """What a fleet leaves on no host: processes that measure, results, archives."""
     there = "~/.cache/interlock-fleet"
-    shell = f"ps axo args | grep -c '[i]nterlock matrix'; ls -d {there}/results/* {there}/images/*.tar 2>/dev/null"
+    shell = f"ps axo args | grep -c '[i]nterlock matrix'; ls -d {there}/results/* {there}/*.tar 2>/dev/null"
     return str(container.exec_run(["sh", "-c", shell]).output.decode()).split()
 
 
