@@ -29,10 +29,9 @@ COPY --from=build /usr/local/lib/python3.13/site-packages /usr/local/lib/python3
 """
 
 
-def copied(text: str, *, takes_contexts: bool = False, profile: str = "standard", **arguments: str) -> Copy:
+def copied(text: str, *, takes_contexts: bool = False, **arguments: str) -> Copy:
     recipe = Recipe(Path(), Path("Dockerfile"), arguments, ("--target", "build"))
-    image = new_image(FREE, profile, FREE.image_tag(profile))
-    return copy_for(recipe, text, image, None, takes_contexts=takes_contexts)
+    return copy_for(recipe, text, new_image(FREE, FREE.image_tag), None, takes_contexts=takes_contexts)
 
 
 @pytest.mark.parametrize("takes_contexts", [False, True])
@@ -79,10 +78,6 @@ def test_a_file_without_python_is_refused() -> None:
 def test_the_diff_has_changed_lines_alone() -> None:
     assert changes("a\nb\nc\n", "a\nB\nc\n") == ["@@ -2 +2 @@", "-b", "+B"]
     assert changes("a\n", "a\n") == []
-
-
-def test_the_release_builds_have_tags_of_their_own() -> None:
-    assert f"FROM {TAG}-release" in str(copied("FROM python:3.13-slim\n", profile="release").recipe.text)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*/Dockerfile")), ids=lambda path: path.parent.name)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli.options import Json, Profile, Results
+from interlock.cli.options import Json, Results
 
 
 def pick_command(
@@ -60,7 +60,6 @@ def pick_command(
         typer.Option("--why", help="Show the ranking, what is excluded, costs, risks, FROM line and next commands."),
     ] = False,
     as_json: Json = False,
-    profile: Profile = None,
     results: Results = None,
 ) -> None:
     """Recommend an image for your workloads, or advise to stay.
@@ -82,6 +81,5 @@ def pick_command(
         experiment=experiment,
         why=why,
         as_json=as_json,
-        profile=profile,
         results=results,
     )

@@ -36,7 +36,7 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.images import build_options
-from interlock.cli.options import ProfileName, console, open_project, split_names
+from interlock.cli.options import console, open_project, split_names
 from interlock.engine import machine
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import find_tagged
@@ -66,7 +66,6 @@ def run(
     experiment: str | None,
     why: bool,
     as_json: bool,
-    profile: ProfileName | None,
     results: Path | None,
 ) -> None:
     """Print the answer of a pick; PickError if no image meets the constraints."""
@@ -79,7 +78,6 @@ def run(
         supported_until=None if supported_until is None else parse_month(supported_until),
         threads=threads,
         allowed=parse_phases(split_names(allow) or []),
-        profile=profile or "release",
         baseline=baseline,
         needs=tuple(map(str, needs or [])),
     )
@@ -96,9 +94,9 @@ def run(
     if packages is not None and containers is not None:
         with progress.open_display(as_json) as display:
             evidence, ranked = advice.decide_with_audits(
-                evidence, RequirementsTest(containers, paths, known, packages, profile, display).audit
+                evidence, RequirementsTest(containers, paths, known, packages, display).audit
             )
-    others = _others(evidence, shipped) if ranked.chosen or evidence.profile != criteria.profile else []
+    others = _others(evidence, shipped) if ranked.chosen or evidence.measured_otherwise else []
     image = _image(evidence, ranked, containers)
     picked = advice.advise(evidence, ranked, ThisMachine(host, engine), image, others)
     if as_json:
@@ -204,7 +202,6 @@ class RequirementsTest:
     paths: ProjectPaths
     known: Catalog
     packages: Requirements
-    profile: str | None
     display: progress.Display
 
     def on_step(self, variant: str, step: str) -> None:
@@ -212,8 +209,7 @@ class RequirementsTest:
 
     def audit(self, name: str) -> VariantAudit:
         """Return what came of the requirements on a variant, which is built if it has to be."""
-        options = build_options(self.paths, self.known.variants[name].profile_for(self.profile) == "release")
-        images = self.containers.build(self.known, [name], options, self.on_step)
+        images = self.containers.build(self.known, [name], build_options(self.paths), self.on_step)
         (found,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.on_step)
         return found
 
@@ -238,11 +234,9 @@ def _image(evidence: Evidence, ranked: advice.Ranking, containers: DockerEngine 
     if ranked.chosen is None:
         return ImageHere(None, LocalImage.UNKNOWN)
     name = split_label(ranked.chosen.label)[0]
-    measured, variant = evidence.images[name], evidence.catalog.variants[name]
-    profile = "standard" if evidence.criteria.profile == "standard" else variant.profile_for(None)
-    tag = variant.image_tag(profile)
+    measured, tag = evidence.images[name], evidence.catalog.variants[name].image_tag
     here = find_tagged(containers.client, measured.model_copy(update={"tag": tag})) if containers else None
-    return ImageHere(*image_to_name(measured, tag, profile, here, answers=containers is not None))
+    return ImageHere(*image_to_name(measured, tag, here, answers=containers is not None))
 
 
 def today() -> datetime.date:

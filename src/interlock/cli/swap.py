@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from interlock.catalog.project import ProjectPaths
-from interlock.cli.options import Json, PlainConsole, Profile, VerifyKey
+from interlock.cli.options import Json, PlainConsole, VerifyKey
 from interlock.cli.swap_target import resolve, target_of
 from interlock.engine.docker import connect
 from interlock.engine.registry import require_cosign
@@ -68,7 +68,6 @@ def swap_command(
     local: Annotated[
         bool, typer.Option("--local", help="Take this machine's image though it is published, or no registry has it.")
     ] = False,
-    profile: Profile = None,
     verify: VerifyKey = None,
     as_json: Json = False,
 ) -> None:
@@ -89,9 +88,9 @@ def swap_command(
     if revert:
         _revert(place, stage, write)
     elif check_only:
-        _check(place, to, stage, profile, verify)
+        _check(place, to, stage, verify)
     else:
-        image, caveats = resolve(str(to), profile, local=local)
+        image, caveats = resolve(str(to), local=local)
 
         def swapped(path: Path, text: str) -> PlannedFile:
             made = files.swapped_file(printable_name(path), text, image, stage, paths=paths)
@@ -249,11 +248,11 @@ def _print_caveat(one: Caveat, where: str) -> None:
     notes.print(said, soft_wrap=not notes.is_terminal)
 
 
-def _check(place: Path, to: str | None, stage: str | None, profile: str | None, key: str | None) -> None:
+def _check(place: Path, to: str | None, stage: str | None, key: str | None) -> None:
     """Print every line whose image is not the expected one, or not signed by the key; SwapError if there is one."""
     if key is not None:
         require_cosign()
-    expected = target_of(to, profile).tag if to else None
+    expected = target_of(to).tag if to else None
     placed, left = checks.placed_lines(place, stage, every=bool(to or stage))
     digests = digests_now(
         [one.line.image for one in placed if one.tag],

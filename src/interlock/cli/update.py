@@ -115,7 +115,8 @@ def _write(paths: ProjectPaths, texts: dict[str, str]) -> None:
             (root / file).write_text(text, encoding="utf-8")
         made = generated_texts(replace(paths, root=root), project.load(root))
     drifted = [path for path in generated.drift(paths.root, made) if path in made and (paths.root / path).is_file()]
-    new = texts | {path: made[path] for path in drifted}
+    # Profiles of optimisation come and go, and never change.
+    new = texts | {path: content for path in drifted for content in [made[path]] if isinstance(content, str)}
     replace_files([FileChange(paths.root / path, read_file(paths.root / path), text) for path, text in new.items()])
     for path in [*drifted, *generated.sync(paths.root, made)]:
         _say(f"render  {path}")

@@ -69,7 +69,6 @@ class Builds:
 
     shop: BuildSetup
     recipe: Recipe
-    profile: str
     say: Callable[[str, str], None]
     left: list[UserImage]
     made: dict[str, Built] = field(default_factory=dict)
@@ -77,7 +76,7 @@ class Builds:
     def own(self) -> TriedRow:
         """Build the user's own Dockerfile; BuildError if that fails."""
         try:
-            return TriedRow(OWN, self._build(Built(variant=OWN, profile=self.profile, outcome=OK), self.recipe))
+            return TriedRow(OWN, self._build(Built(variant=OWN, outcome=OK), self.recipe))
         except BuildError as error:
             found = f"your own Dockerfile, unchanged: {error.found}"
             raise BuildError(file=str(self.recipe.dockerfile), found=found, todo=error.todo) from None
@@ -95,7 +94,7 @@ class Builds:
     def _built(self, candidate: Candidate) -> Built:
         # What its Dockerfile names is in the record, in place of a tag of its own.
         image = candidate.built
-        kept = ("variant", "profile", "outcome", "tag", "version", "passed_over")
+        kept = ("variant", "outcome", "tag", "version", "passed_over")
         parent = Built(**{key: getattr(image, key) for key in kept})
         state, reason = State.UNAVAILABLE, f"there is no image of it: {image.outcome.reason}"
         if candidate.has_image:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.catalog import project
-from interlock.catalog.project import Catalog, ProjectPaths, by_profile
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
@@ -38,12 +38,11 @@ def find_recipe(
 
 @dataclass(frozen=True)
 class Variants:
-    """The variants of a project in an engine, each in the wanted profile, or in its own for production."""
+    """The variants of a project in an engine."""
 
     engine: DockerEngine
     paths: ProjectPaths
     known: Catalog
-    wanted: str | None
 
     def labels(self, chosen: Sequence[str] | None) -> list[str]:
         """Return the named variants and modes, or those of the usual variants that are built; UsageError for none."""
@@ -56,13 +55,9 @@ class Variants:
         return project.select_labels(known, list(chosen))
 
     def _ready(self) -> list[str]:
-        usual = by_profile(self.known, usual_variants(self.known.variants), self.wanted)
-        ready = [
-            image.variant
-            for profile, names in usual
-            for image in self.engine.look_up(self.known, names, self._options(profile))
-            if image.outcome.state is State.OK
-        ]
+        usual = usual_variants(self.known.variants)
+        found = self.engine.look_up(self.known, usual, self._options)
+        ready = [image.variant for image in found if image.outcome.state is State.OK]
         if not ready:
             raise UsageError(
                 key="--variants",
@@ -77,8 +72,7 @@ class Variants:
         """Return what is built on each variant; SwapError if the Dockerfile cannot have the image of one."""
         text, copies = read_file(recipe.dockerfile), {}
         for variant in (self.known.variants[name] for name in _names(labels)):
-            profile = variant.profile_for(self.wanted)
-            image = new_image(variant, profile, variant.image_tag(profile))
+            image = new_image(variant, variant.image_tag)
             copies[variant.name] = copy_for(recipe, text, image, stage, takes_contexts=takes_contexts)
         return copies
 
@@ -86,11 +80,8 @@ class Variants:
         self, labels: Sequence[str], copies: Mapping[str, Copy], on_step: Callable[[str, str], None]
     ) -> list[Candidate]:
         """Return what to try, with the variants' images; those that are missing are built now."""
-        built = {
-            image.variant: image
-            for profile, names in by_profile(self.known, _names(labels), self.wanted)
-            for image in self.engine.build(self.known, names, self._options(profile), on_step)
-        }
+        images = self.engine.build(self.known, _names(labels), self._options, on_step)
+        built = {image.variant: image for image in images}
         chosen = []
         for label in labels:
             name, mode_name = split_label(label)
@@ -99,8 +90,9 @@ class Variants:
             chosen.append(Candidate(label, variant, mode, built[name], copies[name]))
         return chosen
 
-    def _options(self, profile: str) -> BuildOptions:
-        return BuildOptions(self.paths.root, self.paths.cache, profile)
+    @property
+    def _options(self) -> BuildOptions:
+        return BuildOptions(self.paths.root, self.paths.cache)
 
 
 def _names(labels: Sequence[str]) -> list[str]:

@@ -53,7 +53,7 @@ def run_trial(
     try:
         with temporary_folder("trial") as folder:
             shop = BuildSetup(engine.client, owner, folder, request.cache, request.builder)
-            builds = Builds(shop, request.recipe, request.assignment.settings.profile, on_build, left)
+            builds = Builds(shop, request.recipe, on_build, left)
             assignment = _proved(engine, request, builds, watching)
         measured = experiment.run(engine, assignment, watching)
     except BaseException:
