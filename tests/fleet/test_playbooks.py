@@ -78,6 +78,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     hosts: dict[str, dict[str, Any]] = {}
     for host, of_host in HOSTS.items():
         write_program(root / host / "interlock", INTERLOCK)
+        (root / host / "home").mkdir()  # as the role `project` does, in which the version's folder is
         places = {"home": f"{host}/home", "folder": host, "command": f"{host}/interlock"}
         hosts[host] = {f"interlock_{name}": str(root / path) for name, path in places.items()}
         hosts[host] |= {"images_archive": str(root / f"images.{host}.tar"), **of_host}
