@@ -42,7 +42,7 @@ without_lto() {
 compile_by() {
     # gcc then compiles each file once, when it links, and on all cores. Makefile is made of Makefile.pre, which may not
     # be newer than Setup.local: else the modules that are named there are built as shared ones.
-    sed -i 's/-flto -fuse-linker-plugin -ffat-lto-objects -flto-partition=none/-flto=auto -fuse-linker-plugin -fno-fat-lto-objects/g' \
+    sed -i 's/-ffat-lto-objects/-fno-fat-lto-objects/g; s/ -flto-partition=none//g; s/-flto\([[:space:]]\|$\)/-flto=auto\1/g' \
         Makefile Makefile.pre
     touch Modules/Setup.local
     make Makefile

@@ -46,6 +46,7 @@ def a_profile(variant: Variant, name: str = "cpython-3.13-3.13.1-x86-64", **chan
     data: dict[str, Any] = {
         **recipe(variant).model_dump(),
         "name": name,
+        "variant": variant.name,
         "version": variant.version,
         "compiler": GCC,
         "machine": "x86_64",
@@ -131,6 +132,24 @@ def test_no_profile_of_this_compiler_ends_the_build_with_a_code_of_its_own(tmp_p
     done = run_shell(tmp_path, f"profile=$(stored_profile cc {pairs})", "echo reached")
     assert (done.returncode, done.stdout) == (67, "")
     assert GCC in done.stderr
+
+
+LTO = [
+    "-flto -fuse-linker-plugin -ffat-lto-objects",
+    "-flto -fuse-linker-plugin -ffat-lto-objects -flto-partition=none",
+]
+
+
+@pytest.mark.parametrize("flags", LTO, ids=["of 3.14", "of 3.13"])
+def test_objects_are_compiled_once_and_linked_on_all_cores(tmp_path: Path, flags: str) -> None:
+    (tmp_path / "Modules").mkdir()
+    for name in ("Makefile", "Makefile.pre"):
+        (tmp_path / name).write_text(f"CONFIGURE_CFLAGS_NODIST=-g {flags} -std=c11\nall:\n\techo $(FROZEN)\n")
+    (tmp_path / "counts.gcda").touch()
+    subprocess.run(["tar", "-cf", "counts.tar", "counts.gcda"], cwd=tmp_path, check=True)
+    assert run_shell(tmp_path, "JOBS=1", "compile_by counts.tar all").returncode == 0
+    for name in ("Makefile", "Makefile.pre"):
+        assert "-g -flto=auto -fuse-linker-plugin -fno-fat-lto-objects -std=c11\n" in (tmp_path / name).read_text()
 
 
 def stored(folder: Path, packed: bytes, sha256: str) -> None:

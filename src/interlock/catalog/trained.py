@@ -39,6 +39,7 @@ class TrainedProfile(Recipe):
     """A profile of optimisation: what a training counted is in the archive of the same name."""
 
     name: Name
+    variant: Name = Field(description="The variant that was trained; whatever has its recipe is served.")
     version: Version = Field(description="Version of the interpreter that was trained.")
     compiler: Line = Field(description="The compiler, as the first line of `gcc --version` names it.")
     machine: Literal["x86_64", "aarch64"] = Field(description="The machine, as `uname -m` names it.")

@@ -36,9 +36,10 @@ def train_command(
     names: Names = None,
     again: Annotated[bool, typer.Option("--again", help="Train those too that have a profile.")] = False,
 ) -> None:
-    """Train variants that have no profile of optimisation, and store it in variants/profiles/.
+    """Train variants that have no profile of optimisation.
 
-    Builds of the same source, flags and compiler then need no training of their own, and are the same bit for bit.
+    What was counted is stored in variants/profiles/. Builds of the same source, flags and compiler then need no
+    training of their own, and are the same bit for bit.
     Each training compiles an interpreter that counts and runs its task: about five minutes on two cores.
     """
     paths, known = open_clone()
@@ -82,6 +83,7 @@ def _store(root: Path, training: Training, texts: FileTexts) -> TrainedProfile:
     profile = TrainedProfile(
         **recipe.model_dump(),
         name=name,
+        variant=variant.build_name,
         version=variant.version,
         compiler=training.compiler,
         machine=training.machine,
@@ -90,16 +92,16 @@ def _store(root: Path, training: Training, texts: FileTexts) -> TrainedProfile:
         sha256=hashlib.sha256(training.packed).hexdigest(),
     )
     write_atomically(root / trained.FOLDER / profile.file, training.packed)
-    write_atomically(root / trained.FOLDER / f"{name}.toml", _toml(profile, variant.build_name))
+    write_atomically(root / trained.FOLDER / f"{name}.toml", _toml(profile))
     return profile
 
 
-def _toml(profile: TrainedProfile, variant: str) -> str:
+def _toml(profile: TrainedProfile) -> str:
     """Return a profile's table: JSON's texts and lists of texts are TOML's too."""
     values = profile.model_dump(exclude={"name", "files"})
     lines = [f"{key} = {json.dumps(value)}\n" for key, value in values.items()]
     files = [f"{json.dumps(file)} = {json.dumps(sha256)}\n" for file, sha256 in profile.files.items()]
-    return "".join([WRITTEN.format(name=variant), *lines, *(["\n[files]\n"] if files else []), *files])
+    return "".join([WRITTEN.format(name=profile.variant), *lines, *(["\n[files]\n"] if files else []), *files])
 
 
 def _remove_unused(root: Path, texts: FileTexts) -> None:

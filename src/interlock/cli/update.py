@@ -63,6 +63,14 @@ def update_command(
         raise DriftError(file=next(iter(updates.texts)), found=found, todo="Run `interlock update`.")
     if updates.lines:
         _write(paths, updates.texts)
+        if stale := _to_train(known, project.load(paths.root)):
+            _say(f"next    interlock train {' '.join(stale)}")
+
+
+def _to_train(before: Catalog, now: Catalog) -> list[str]:
+    """Return the variants that are built by a stored profile, and have another release now."""
+    trained = sorted({profile.variant for profile in before.trained.values()} & now.variants.keys())
+    return [name for name in trained if now.variants[name].version != before.variants[name].version]
 
 
 def _say(line: str) -> None:
