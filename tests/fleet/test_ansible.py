@@ -151,16 +151,6 @@ def test_a_list_that_is_no_inventory_is_refused(text: str) -> None:
     assert caught.value.file == "inventory.yml"
 
 
-@pytest.mark.parametrize("key", ["kind", "registry"])
-def test_what_inventories_no_longer_say_is_refused_and_named(tmp_path: Path, key: str) -> None:
-    path = tmp_path / "inventory.json"
-    path.write_text(json.dumps({"all": {"children": {"some": {"vars": {key: "x"}, "hosts": {"ash": {}}}}}}))
-    with pytest.raises(InventoryError) as caught:
-        ansible.read_inventory(path, ROOT)
-    assert (caught.value.file, caught.value.key) == (str(path), key)
-    assert "ash" in caught.value.found
-
-
 @pytest.mark.parametrize("content", [None, "all: ["])
 def test_a_file_that_ansible_cannot_read_is_refused_by_its_name(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "inventory.yml"

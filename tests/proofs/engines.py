@@ -33,12 +33,12 @@ ENGINES = {
     "podman-5": ("trixie", PODMAN),
 }
 # What every machine has beside its engine.
-BESIDE = ("docker-cli", "docker-registry", "skopeo", "strace")
+BESIDE = ("docker-registry", "skopeo", "strace")
 READY = f"""
 printf '{INSECURE}' > /etc/containers/registries.conf.d/local.conf 2> /dev/null
 python3 -m venv .nox/matrix 2> /dev/null || exit 1
 [ -x .nox/matrix/bin/interlock ] || {{
-    .nox/matrix/bin/pip install --quiet --require-hashes --only-binary :all: -r requirements/all.txt
+    .nox/matrix/bin/pip install --quiet --require-hashes --only-binary :all: -r requirements/host.txt
     .nox/matrix/bin/pip install --quiet --no-deps --no-build-isolation -e .
 }}
 cat > /var/tmp/r.yml <<'END'
@@ -49,8 +49,11 @@ END
 (setsid docker-registry serve /var/tmp/r.yml > /var/tmp/registry.log 2>&1 &)
 mkdir -p /var/tmp/service
 cat > /var/tmp/service/Dockerfile <<'END'
-FROM localhost/library/python:3.13-slim
+ARG BASE=localhost/library/python:3.13-slim
+FROM ${{BASE}} AS build
 RUN --mount=type=cache,target=/var/cache/mine echo kept >> /var/cache/mine/count && cp /var/cache/mine/count /count
+FROM localhost/library/python:3.13-slim
+COPY --from=build /count /count
 CMD ["python3", "-c", "print(open('/count').read())"]
 END
 """

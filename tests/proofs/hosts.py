@@ -84,8 +84,10 @@ def ready_image(client: Any, base: BaseImage, packages: list[str]) -> str:
 
 
 @contextmanager
-def running(client: Any, image_id: str, names: list[str], key: Key) -> Iterator[dict[str, Host]]:
-    """Hosts that answer to the key, each with the engine of this machine; removed at the end."""
+def running(
+    client: Any, image_id: str, names: list[str], key: Key, engine: str | Path = SOCKET
+) -> Iterator[dict[str, Host]]:
+    """Hosts that answer to the key, each with the engine that answers there; removed at the end."""
     label = uuid.uuid4().hex
     hosts: dict[str, Host] = {}
     try:
@@ -95,7 +97,7 @@ def running(client: Any, image_id: str, names: list[str], key: Key) -> Iterator[
                 detach=True,
                 hostname=name,
                 labels={LABEL: label},
-                volumes={SOCKET: {"bind": SOCKET, "mode": "rw"}},
+                volumes={str(engine): {"bind": SOCKET, "mode": "rw"}},
             )
             container.put_archive("/root", tar_of({".ssh/authorized_keys": key.public}).getvalue())
             container.exec_run(["sh", "-c", "chown -R root:root /root/.ssh && chmod -R go= /root/.ssh"])

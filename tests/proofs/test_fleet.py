@@ -1,4 +1,7 @@
-"""A fleet over real SSH: three hosts, one of which is killed while it measures, and what is left on them."""
+"""A fleet over real SSH: three hosts, one of which is killed while it measures, and what is left on them.
+
+Then two hosts whose engines differ: this machine's, and a newer one with another store.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 import subprocess
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +29,9 @@ from tests.apart import command
 from tests.builders import ROOT
 from tests.integration.resources import clean
 from tests.integration.toys import BARE, add_workload, copy_project, toy_tarball, toy_variant
+from tests.proofs import door
 from tests.proofs import hosts as machines
+from tests.proofs.engines import EngineCell
 from tests.proofs.hosts import Host, Key
 
 VARIANTS = ["cpython-2.7", "cpython-2.7-nothreads"]
@@ -86,6 +92,7 @@ def run(project: Path, inventory: dict[str, Any], *options: str) -> tuple[int, s
         timeout=LIMIT_S,
         check=False,
     )
+    print(done.stdout)  # what Ansible said of a host, for who reads why a test failed
     return done.returncode, done.stdout
 
 
@@ -160,7 +167,7 @@ def of_fleet(client: Any, record: FleetRecord) -> set[str]:
 def on_host(container: Any) -> list[str]:
     """What a fleet leaves on no host: processes that measure, results, archives."""
     there = "~/.cache/interlock-fleet"
-    shell = f"ps axo args | grep -c '[i]nterlock matrix'; ls -d {there}/results/* {there}/images/*.tar 2>/dev/null"
+    shell = f"ps axo args | grep -c '[i]nterlock matrix'; ls -d {there}/results/* {there}/*.tar 2>/dev/null"
     return str(container.exec_run(["sh", "-c", shell]).output.decode()).split()
 
 
@@ -229,3 +236,30 @@ def test_without_containers_a_host_builds_for_itself_and_keeps_nothing_but_its_p
     left = "cd ~/.cache/interlock; ls -d /dev/shm/interlock-* runs/* prefixes/* 2>/dev/null"
     (prefix,) = str(container.exec_run(["sh", "-c", left]).output.decode()).split()
     assert prefix.startswith(f"prefixes/{TOY}-")
+
+
+@pytest.fixture
+def newer(tmp_path: Path) -> Iterator[Path]:
+    """The socket of a newer engine, which keeps its images in another kind of store."""
+    options = Namespace(seed=None, docker=[f"--volume={tmp_path / 'run'}:/run"], folder=tmp_path)
+    with door.machine(EngineCell("trixie", "docker-26-containerd", "root", "first"), "HEAD", options):
+        yield tmp_path / "run/docker.sock"
+
+
+def test_hosts_with_different_engines_measure_the_same_images_and_are_sent_them_once(
+    client: Any, small: Path, image_id: str, fleet: dict[str, Host], key: Key, newer: Path
+) -> None:
+    options = ("--variants", VARIANTS[1], "--workloads", "one", "--quick", "--rounds", "2", "--no-profile")
+    with machines.running(client, image_id, ["dogwood"], key, newer) as others:
+        listed = machines.inventory({"ash": fleet["ash"], **others}, key)
+        ran = [run(small, listed, *options) for _ in range(2)]
+    assert [code for code, _ in ran] == [0, 0], ran
+    loaded = ["Load the images into the host's engine" in said for _, said in ran]
+    assert loaded == [True, False]
+    folders = [path.parent for path in (small / "results").glob("*/dogwood")]
+    assert len(folders) == 2
+    for folder in folders:
+        measured = {name: store.read_experiment(folder / name) for name in ("ash", "dogwood")}
+        assert len({one.host["engine"]["version"] for one in measured.values()}) == 2
+        assert len({one.images[0].content_hash for one in measured.values()}) == 1
+        assert all(cell.outcome.state is State.OK for one in measured.values() for cell in one.cells)

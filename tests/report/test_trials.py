@@ -75,7 +75,7 @@ def test_the_report_begins_with_the_answer_the_verdicts_and_what_was_changed() -
     assert changed.rows == tuple((line, "cpython-3.14") for line in changes[1:])
     assert remarks.rows == (("line 1: a | b", "cpython-3.14"),)
     text = markdown(experiment, [table], opening)
-    assert text.index(opening.answer) < text.index("## Verdicts") < text.index("## Changes to your dockerfile")
+    assert text.index(opening.answer) < text.index("## Verdicts") < text.index("## Changes to your build")
     assert f"trial    {make_trial().dockerfile}" in "\n".join(headline(experiment))
 
 

@@ -29,7 +29,6 @@ from interlock.results.settings import Settings
 def fleet_command(
     file: Annotated[Path, typer.Option("--inventory", "-i", metavar="FILE", dir_okay=False, help="Ansible inventory.")],
     options: MatrixOptions,
-    forks: Annotated[int, typer.Option(min=1, metavar="N", help="Number of hosts that work in parallel.")] = 20,
     deadline: Annotated[
         int, typer.Option(min=1, metavar="S", help="Time limit for measuring on a host, in seconds.")
     ] = 14400,
@@ -60,7 +59,7 @@ def fleet_command(
         where = settings.where.model_copy(update={"engine": engine})
         record = begun(into, file, settings.model_copy(update={"where": where}), built)
     record.require_same(engine, builds_of(built))
-    run = FleetRun(paths, into / record.name, file, record, images_of(built), options.as_root, forks, deadline)
+    run = FleetRun(paths, into / record.name, file, record, images_of(built), options.as_root, deadline)
     run.measure(hosts)
     _report(run.folder, run.record)
 

@@ -27,6 +27,7 @@ from interlock.cli.settings import new_seed, resumed_place, unfinished
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import UserSurroundings
 from interlock.engine.run.user_containers import require_memory, require_network
+from interlock.engine.run.user_images import find_builder
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure.assignment import Assignment, UsersImages, planned_rounds
 from interlock.measure.ending import Ending
@@ -190,11 +191,12 @@ def trial_command(
     Builds, starts, tests and loads the service on each variant, and says whether to switch.
     """
     resume, results = resumed_place(resume, results, name=name)
-    words = planning.docker_options(dockerfile.build_arg or [], dockerfile.secret or [], dockerfile.target)
-    recipe, text = planning.find_recipe(context, dockerfile.file, words)
+    given = dockerfile.build_arg or [], dockerfile.secret or [], dockerfile.target
+    recipe = planning.find_recipe(context, dockerfile.file, *given)
     checks = service.checks()
     paths, known = open_project()
     containers = connect()
+    builder = find_builder(containers.client)
     surroundings = service.surroundings(containers, checks.environment)
     choice = planning.Variants(containers, paths, known)
     labels = choice.labels(split_names(variants))
@@ -212,12 +214,12 @@ def trial_command(
     )
     if assignment.resumes:
         choice = replace(choice, known=known.at(assignment.resumes.versions))
-    copies = choice.copies(labels, text, dockerfile.stage, recipe.dockerfile)
+    copies = choice.copies(labels, recipe, dockerfile.stage, takes_contexts=builder.takes_contexts)
     users = UsersImages(_asked(context, recipe.dockerfile, dockerfile, service, surroundings), surroundings)
     ending = Ending(settings.budget_s)
     with progress.open_display(as_json) as display:
         candidates = choice.candidates(labels, copies, progress.BuildProgress(display, len(copies), {}))
-        request = TrialRequest(assignment, paths.cache, recipe, candidates, checks, users, dockerfile.keep)
+        request = TrialRequest(assignment, paths.cache, recipe, builder, candidates, checks, users, dockerfile.keep)
         rows = DecidedRows(display, OWN)
         on_progress = progress.MeasureProgress(display, 1, lambda: rows.counts)
         on_build = progress.BuildProgress(display, len(copies) + 1, {})

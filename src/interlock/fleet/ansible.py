@@ -28,9 +28,6 @@ from interlock.untrusted import parse_json, printable
 
 PLAYBOOKS = "playbooks"
 TERMINATE_S = 10
-# What inventories once said of hosts.
-GONE = {"kind", "registry"}
-GONE_TODO = "Remove it: hosts of one kind are known by their facts, and images are sent from here."
 EXAMPLE = "Write it as playbooks/inventory.example.yml."
 
 
@@ -67,9 +64,6 @@ def parse_inventory(path: Path, listing: str) -> list[str]:
     with suppress(ValueError, AttributeError, TypeError):
         listed = parse_json(listing)
         names = {str(name) for part in listed.values() for name in part.get("hosts", [])}
-        for name, variables in listed.get("_meta", {}).get("hostvars", {}).items():
-            for key in sorted(GONE & variables.keys()):
-                raise InventoryError(file=str(path), key=key, found=f"host '{name}' has it", todo=GONE_TODO)
     if not names:
         raise InventoryError(file=str(path), found="it has no hosts", todo=EXAMPLE)
     for name in names:

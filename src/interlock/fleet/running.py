@@ -61,7 +61,6 @@ class FleetRun:
     record: FleetRecord
     images: Sequence[str]  # that hosts are sent
     as_root: bool
-    forks: int
     deadline_s: int
 
     def measure(self, hosts: Sequence[str]) -> None:
@@ -111,8 +110,6 @@ class FleetRun:
     def _play(self, playbook: str, hosts: Sequence[str], variables: dict[str, Any]) -> dict[str, str]:
         settings = {
             "ANSIBLE_INVENTORY": str(self.inventory.absolute()),
-            "ANSIBLE_STRATEGY": "free",  # a slow host holds up no other one
-            "ANSIBLE_FORKS": str(self.forks),
             "ANSIBLE_TASK_TIMEOUT": str(self.deadline_s + GRACE_S),
         }
         return ansible.play(self.paths.root, playbook, hosts, variables, settings) if hosts else {}

@@ -84,7 +84,7 @@ def _changes(trial: Trial) -> Section:
     lines = {
         label: [line for line in tried.changes if not line.startswith("@@")] for label, tried in trial.tried.items()
     }
-    return Section("changes to your Dockerfile", ("line", "variants"), _by_text(lines))
+    return Section("changes to your build", ("line or option", "variants"), _by_text(lines))
 
 
 def _remarks(trial: Trial) -> Section:

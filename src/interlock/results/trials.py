@@ -22,7 +22,7 @@ class TriedImage(Data):
     """What is known of one row of a trial before anything is timed."""
 
     problem: str = ""  # why its tests or its service do not work: it is not measured
-    changes: list[str] = []  # lines of the diff from the user's Dockerfile
+    changes: list[str] = []  # lines of the diff from the user's Dockerfile, or options of its build
     warnings: list[str] = []  # where the swap is not drop-in
     declared_gil: Gil | None = None
     gil: GilStates | None = None

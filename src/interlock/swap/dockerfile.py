@@ -375,8 +375,13 @@ MOST_GROWTH = 8
 FROM_LINE = re.compile(r"^[ \t]*FROM\s", re.IGNORECASE | re.MULTILINE)
 
 
-def read_dockerfile(text: str, file: str = "Dockerfile", grown: int = MOST_GROWTH) -> Dockerfile:
-    """Return what a Dockerfile's text says; SwapError for one that has more than is read, or than it may have grown."""
+def read_dockerfile(
+    text: str, file: str = "Dockerfile", grown: int = MOST_GROWTH, given: Mapping[str, str] | None = None
+) -> Dockerfile:
+    """Return what a Dockerfile's text says, with build arguments that are given.
+
+    SwapError for one that has more than is read, or than it may have grown.
+    """
     many = len(text) > grown * MOST_TEXT or text.count("\n") > grown * MOST_LINES
     if many or len(FROM_LINE.findall(text)) > MOST_STAGES:
         size = f"has more than {grown * MOST_TEXT // 1000} KB, {grown * MOST_LINES} lines or {MOST_STAGES} stages"
@@ -384,7 +389,7 @@ def read_dockerfile(text: str, file: str = "Dockerfile", grown: int = MOST_GROWT
     instructions = parse_instructions(text)
     starts = [at for at, one in enumerate(instructions) if one.keyword == "FROM" and one.arguments]
     head = instructions[: starts[0]] if starts else instructions
-    arguments = _arguments(head)
+    arguments = _arguments(head, given or {})
     stages: list[Stage] = []
     placed: list[tuple[Stage | None, Instruction]] = [(None, instruction) for instruction in head]
     for at, end in zip(starts, [*starts[1:], len(instructions)], strict=False):
@@ -394,8 +399,8 @@ def read_dockerfile(text: str, file: str = "Dockerfile", grown: int = MOST_GROWT
     return Dockerfile(text, tuple(placed), arguments, tuple(stages))
 
 
-def _arguments(head: Sequence[Instruction]) -> dict[str, Argument]:
-    """Return the ARGs with a default, by name; of several defaults the last one counts."""
+def _arguments(head: Sequence[Instruction], given: Mapping[str, str]) -> dict[str, Argument]:
+    """Return the ARGs with a default, by name; of several defaults the last one counts, before it what is given."""
     arguments: dict[str, Argument] = {}
     values: dict[str, str] = {}
     for instruction in head:
@@ -404,6 +409,7 @@ def _arguments(head: Sequence[Instruction]) -> dict[str, Argument]:
                 value = unquoted(default.text)
                 with suppress(NoValue):  # then it stays as written
                     value = expand(value, values)
+                value = given.get(name, value)
                 values[name] = value
                 arguments[name] = Argument(name, value, default.text, default.span, instruction)
     return arguments

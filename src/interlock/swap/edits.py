@@ -205,6 +205,8 @@ class SwapResult:
     changed: tuple[int, ...]  # lines of the new text that the swap has written
     warnings: tuple[Caveat, ...]
     paths: tuple[FoundVersion, ...]
+    arguments: frozenset[str] = frozenset()  # ARGs whose default is the new image now
+    only_images_of: tuple[int, ...] = ()  # the stages, if nothing else is edited; numbers from 0
 
 
 def swapped_dockerfile(
@@ -218,8 +220,11 @@ def swapped_dockerfile(
     before, indexes, back = _stages_before_swap(read_dockerfile(text, file, grown=1), stage, file)
     chosen = [before.stages[index] for index in indexes]
     versioned = versioned_instructions(before, chosen, to)
-    edits, told = _image_edits(before, chosen, to)
-    made = Edits(before.text, [*edits, *(_path_edits(before.text, versioned) if paths else ())])
+    images, told = _image_edits(before, chosen, to)
+    # What is added to a stage comes before the comment of the next one, which may be at the same place.
+    added = [edit for one in chosen for edit in _uv_edits(before.text, one)]
+    versions = [*_path_edits(before.text, versioned)] if paths else []
+    made = Edits(before.text, [*added, *(edit for some in images.values() for edit in some), *versions])
     warnings = sorted(dict.fromkeys([*caveats(before, chosen, to), *told]), key=lambda one: one.line)
     return SwapResult(
         text=made.applied,
@@ -230,6 +235,8 @@ def swapped_dockerfile(
             for instruction in versioned
             for one in instruction.changes
         ),
+        arguments=frozenset(name for name in images if isinstance(name, str)),
+        only_images_of=() if added or versions or back.edits else tuple(indexes),
     )
 
 
@@ -248,8 +255,10 @@ def stages_to_swap(text: str, stage: str | None, file: str) -> list[Stage]:
     return [now.stages[index] for index in _stages_before_swap(now, stage, file)[1]]
 
 
-def _image_edits(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> tuple[list[Edit], list[Caveat]]:
-    """Return the edits of the FROM lines, or of the ARG defaults that hold their images, and what is to know of them.
+def _image_edits(
+    dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage
+) -> tuple[dict[str | int, list[Edit]], list[Caveat]]:
+    """Return the edits of stages' FROM lines, or of ARG defaults that hold their images, and what is to know of them.
 
     An ARG is edited if no stage but the chosen ones, and no other default, uses it.
     """
@@ -271,9 +280,7 @@ def _image_edits(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) 
         if dropped and stage.default is None:
             names = " and ".join(dict.fromkeys(one.name for one in dropped))
             told.append(Caveat(stage.line, f"the image no longer depends on {names}", Weight.KNOW))
-    changed = [edit for some in edits.values() for edit in some]
-    # What is added to a stage comes before the comment of the next one, which may be at the same place.
-    return [*(edit for stage in chosen for edit in _uv_edits(dockerfile.text, stage)), *changed], told
+    return edits, told
 
 
 def whole_lines_end(text: str, instruction: Instruction) -> int:

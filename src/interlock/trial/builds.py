@@ -1,15 +1,16 @@
-"""The images of a trial: the user's Dockerfile unchanged, and copies whose FROM names a variant's image.
+"""The images of a trial: the user's Dockerfile with its own images, and with a variant's in place of them.
 
-A changed Dockerfile can also be built and started once, without tests and load, before anybody relies on it.
+BuildKit takes a variant's image for the name in FROM, and the file stays as it is. Other builders, and files with
+versions in their paths, need a copy as `interlock swap` would write it. Such a file can also be built and started once,
+without tests and load, before anybody relies on it.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,14 @@ from interlock.catalog.types import slug
 from interlock.catalog.variants import Mode, Variant
 from interlock.engine.docker import DockerEngine
 from interlock.engine.run import user_containers, user_images
-from interlock.engine.run.user_images import BuildSetup, Recipe, UserImage
+from interlock.engine.run.user_images import BuildSetup, Recipe, UserImage, find_builder
 from interlock.errors import BuildError
 from interlock.measure.processes import OK
 from interlock.results.experiments import Built, Outcome, State
 from interlock.results.trials import OWN, TriedImage
+from interlock.swap.contexts import context_names
 from interlock.swap.edits import swapped_dockerfile
-from interlock.swap.image_names import new_image
+from interlock.swap.image_names import NewImage
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Builds:
     def own(self) -> TriedRow:
         """Build the user's own Dockerfile; BuildError if that fails."""
         try:
-            return TriedRow(OWN, self._build(Built(variant=OWN, outcome=OK), None))
+            return TriedRow(OWN, self._build(Built(variant=OWN, outcome=OK), self.recipe))
         except BuildError as error:
             found = f"your own Dockerfile, unchanged: {error.found}"
             raise BuildError(file=str(self.recipe.dockerfile), found=found, todo=error.todo) from None
@@ -97,20 +99,16 @@ class Builds:
         state, reason = State.UNAVAILABLE, f"there is no image of it: {image.outcome.reason}"
         if candidate.has_image:
             try:
-                return self._build(parent, candidate.copy)
+                return self._build(parent, candidate.copy.recipe)
             except BuildError as error:
                 state, reason = State.FAILED, error.found
         return parent.model_copy(update={"outcome": Outcome(state=state, reason=reason)})
 
-    def _build(self, known: Built, copy: Copy | None) -> Built:
+    def _build(self, known: Built, recipe: Recipe) -> Built:
         label = known.variant
         self.say(label, "starting")
-        recipe = self.recipe if copy is None else replace(self.recipe, options=options_for(self.recipe.options, copy))
-        text = copy.text if copy else None
         try:
-            image = user_images.build_user_image(
-                self.shop, recipe, slug(label), text, lambda step: self.say(label, step)
-            )
+            image = user_images.build_user_image(self.shop, recipe, slug(label), lambda step: self.say(label, step))
         except BuildError:
             self.say(label, State.FAILED.value)
             raise
@@ -125,50 +123,32 @@ class Builds:
         return known.model_copy(update=update)
 
 
-ARGUMENT = re.compile(r"^\s*ARG\s+([A-Za-z_][A-Za-z0-9_]*)\s*=", re.IGNORECASE)
-BUILD_ARG = "--build-arg"
-
-
 @dataclass(frozen=True)
 class Copy:
-    """A Dockerfile to build in place of the user's."""
+    """What is built in place of the user's own recipe: the same with a variant's image."""
 
-    text: str
-    changes: tuple[str, ...]  # a diff's lines
+    recipe: Recipe
+    changes: tuple[str, ...]  # the lines of a diff, or the options
     warnings: tuple[str, ...]
-    set_here: frozenset[str]  # build arguments whose default is the new image: a --build-arg would undo the swap
 
 
-def copy_for(text: str, variant: Variant, stage: str | None, file: str) -> Copy:
-    """Return the Dockerfile on a variant's image, with versions in paths edited; SwapError if that is impossible."""
-    image = new_image(variant, variant.image_tag)
-    new = swapped_dockerfile(text, image, stage, paths=True, file=file)
-    lines = new.text.splitlines()
-    named = [ARGUMENT.match(lines[number - 1]) for number in new.changed if number <= len(lines)]
-    kept = [f"line {one.line}: {one.old} stays: {one.reason}" for one in new.paths if not one.edited]
-    return Copy(
-        text=new.text,
-        changes=tuple(changes(text, new.text)),
-        warnings=(*(f"line {one.line}: {one.text}" if one.line else one.text for one in new.warnings), *kept),
-        set_here=frozenset(match[1] for match in named if match),
-    )
+def copy_for(recipe: Recipe, text: str, image: NewImage, stage: str | None, *, takes_contexts: bool) -> Copy:
+    """Return a recipe on another image, with versions in paths edited; SwapError if that is impossible."""
+    new = swapped_dockerfile(text, image, stage, paths=True, file=str(recipe.dockerfile))
+    warnings = [f"line {one.line}: {one.text}" if one.line else one.text for one in new.warnings]
+    warnings += [f"line {one.line}: {one.old} stays: {one.reason}" for one in new.paths if not one.edited]
+    if takes_contexts and (names := context_names(text, new.only_images_of, recipe.arguments)):
+        given = tuple(f"--build-context={name}=docker-image://{image.reference}" for name in names)
+        return Copy(replace(recipe, options=(*recipe.options, *given)), given, tuple(warnings))
+    # The build argument of an ARG whose default is the new image would undo the swap.
+    kept = {name: value for name, value in recipe.arguments.items() if name not in new.arguments}
+    return Copy(replace(recipe, text=new.text, arguments=kept), tuple(changes(text, new.text)), tuple(warnings))
 
 
 def changes(before: str, after: str) -> list[str]:
     """Return the lines that differ, as `diff` shows them, without its header."""
     diff = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
     return [line for line in diff if not line.startswith(("---", "+++"))]
-
-
-def options_for(options: Sequence[str], copy: Copy) -> tuple[str, ...]:
-    """Return the options of `docker build` without the build arguments that would undo the swap."""
-    pairs = zip(options[::2], options[1::2], strict=True)
-    kept = [(name, value) for name, value in pairs if not (name == BUILD_ARG and _name(value) in copy.set_here)]
-    return tuple(word for pair in kept for word in pair)
-
-
-def _name(setting: str) -> str:
-    return setting.partition("=")[0]
 
 
 # A service that cannot import what it needs has said so by then.
@@ -184,8 +164,9 @@ def build_and_start(
     """
     owner = f"swap-{slug(dockerfile.name.lower())}-{uuid.uuid4().hex[:12]}"
     with tempfile.TemporaryDirectory(prefix="interlock-swap-") as folder:
-        shop = BuildSetup(engine.client, engine.address, owner, Path(folder), cache, user_images.find_builder())
-        image = user_images.build_user_image(shop, Recipe(dockerfile.parent, dockerfile), "swapped", text, on_step)
+        shop = BuildSetup(engine.client, owner, Path(folder), cache, find_builder(engine.client))
+        recipe = Recipe(dockerfile.parent, dockerfile, text=text)
+        image = user_images.build_user_image(shop, recipe, "swapped", on_step)
         try:
             return user_containers.start_alone(engine.client, owner, image.image_id, WATCHED_S)
         finally:

@@ -16,29 +16,24 @@ from interlock.engine.run.user_images import DOCKERFILE, Recipe
 from interlock.errors import UsageError, nearest
 from interlock.results.commands import option_words
 from interlock.results.experiments import State
+from interlock.swap.image_names import new_image
 from interlock.swap.writing import read_file
 from interlock.trial.builds import Candidate, Copy, copy_for
 from interlock.trial.options import settings_of, usual_variants
 
 
-def find_recipe(context: Path, file: Path | None, options: Sequence[str]) -> tuple[Recipe, str]:
-    """Return what to build and the text of the Dockerfile: --file here or in the folder, or the folder's own.
-
-    UsageError if there is none.
-    """
+def find_recipe(
+    context: Path, file: Path | None, build_args: Sequence[str], secrets: Sequence[str], target: str | None
+) -> Recipe:
+    """Return what to build: --file here or in the folder, or the folder's own Dockerfile; UsageError without one."""
     if not context.is_dir():
         raise UsageError(file=str(context), found="no such folder", todo="Give the folder of your service.")
     places = [context / DOCKERFILE] if file is None else [file, context / file]
     path = next((place for place in places if place.is_file()), None)
     if path is None:
         raise UsageError(file=str(places[0]), found="no such file", todo="Give your Dockerfile with --file.")
-    return Recipe(context, path, tuple(options)), read_file(path)
-
-
-def docker_options(build_args: Sequence[str], secrets: Sequence[str], target: str | None) -> list[str]:
-    """Return the options for `docker build`."""
-    settings_of("--build-arg", build_args, os.environ)
-    return option_words({"build_arg": list(build_args), "secret": list(secrets), "target": target})
+    arguments = settings_of("--build-arg", build_args, os.environ)
+    return Recipe(context, path, arguments, tuple(option_words({"secret": list(secrets), "target": target})))
 
 
 @dataclass(frozen=True)
@@ -71,10 +66,15 @@ class Variants:
             )
         return ready
 
-    def copies(self, labels: Sequence[str], text: str, stage: str | None, file: Path) -> dict[str, Copy]:
-        """Return the Dockerfile on each variant; SwapError if it cannot have the image of one."""
-        variants = [self.known.variants[name] for name in _names(labels)]
-        return {each.name: copy_for(text, each, stage, str(file)) for each in variants}
+    def copies(
+        self, labels: Sequence[str], recipe: Recipe, stage: str | None, *, takes_contexts: bool
+    ) -> dict[str, Copy]:
+        """Return what is built on each variant; SwapError if the Dockerfile cannot have the image of one."""
+        text, copies = read_file(recipe.dockerfile), {}
+        for variant in (self.known.variants[name] for name in _names(labels)):
+            image = new_image(variant, variant.image_tag)
+            copies[variant.name] = copy_for(recipe, text, image, stage, takes_contexts=takes_contexts)
+        return copies
 
     def candidates(
         self, labels: Sequence[str], copies: Mapping[str, Copy], on_step: Callable[[str, str], None]

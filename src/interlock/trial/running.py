@@ -13,8 +13,7 @@ from interlock.catalog.workloads import Workload
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import temporary_folder
 from interlock.engine.protocol import INSTRUMENTS, Needs
-from interlock.engine.run import user_images
-from interlock.engine.run.user_images import BuildSetup, Recipe, UserImage
+from interlock.engine.run.user_images import Builder, BuildSetup, Recipe, UserImage
 from interlock.errors import EngineError, UsageError
 from interlock.measure import experiment
 from interlock.measure.assignment import Assignment, UsersImages
@@ -34,6 +33,7 @@ class TrialRequest:
     assignment: Assignment
     cache: Path
     recipe: Recipe
+    builder: Builder
     candidates: Sequence[Candidate]
     checks: Checks
     users: UsersImages
@@ -52,8 +52,7 @@ def run_trial(
     left: list[UserImage] = []
     try:
         with temporary_folder("trial") as folder:
-            builder = user_images.find_builder()
-            shop = BuildSetup(engine.client, engine.address, owner, folder, request.cache, builder)
+            shop = BuildSetup(engine.client, owner, folder, request.cache, request.builder)
             builds = Builds(shop, request.recipe, on_build, left)
             assignment = _proved(engine, request, builds, watching)
         measured = experiment.run(engine, assignment, watching)
@@ -83,7 +82,7 @@ def _proved(engine: DockerEngine, request: TrialRequest, builds: Builds, watchin
         proofs.prove(rows[1:])
     if request.keep:
         _keep(engine, recipe, rows)
-    tried = {"builder": builds.shop.builder, "tried": {row.label: row.about for row in rows}}
+    tried = {"builder": request.builder.name, "tried": {row.label: row.about for row in rows}}
     users = UsersImages(request.users.trial.model_copy(update=tried), surroundings, base)
     return _assignment(request.assignment, workload, users, rows)
 

@@ -234,3 +234,11 @@ def test_podman_and_a_user_who_wants_no_buildkit_have_the_engines_builder(
     text, given = one_build.written_for(client_of(), "FROM x\nARG A=\nRUN make\n", {"A": "1"}, {"l": "1"})
     assert text.count(b"LABEL") == 1
     assert given["labels"] == {}
+
+
+def test_an_engine_is_asked_once_what_builds_for_it(docker: Any) -> None:
+    machine, client = docker("", 0), client_of()
+    assert one_build.has_buildkit(client)
+    (machine.folder / "docker").write_text("#!/bin/sh\nexit 1\n")
+    assert one_build.has_buildkit(client)
+    assert not one_build.has_buildkit(client_of())

@@ -1,11 +1,12 @@
-"""A user's own Dockerfile: the command that builds it, and what it says when that fails."""
+"""A user's own Dockerfile: the command that builds it, what that is given, and what it says when it fails."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,11 +15,8 @@ from hypothesis import strategies as st
 from interlock.engine.build import one_build
 from interlock.engine.client import Address
 from interlock.engine.run import user_images
-from interlock.engine.run.user_images import CLASSIC, BuildSetup, Recipe, find_builder
+from interlock.engine.run.user_images import CLASSIC, Builder, BuildSetup, Recipe, find_builder
 from interlock.errors import BuildError, EngineError
-
-if TYPE_CHECKING:
-    from docker import DockerClient
 
 # Docker 20.10's classic builder with pip 25.1, and BuildKit by buildx 0.13.
 CLASSIC_LOG = """\
@@ -83,6 +81,8 @@ def test_any_log_has_last_words(log: str) -> None:
     ("line", "step"),
     [
         ("Step 3/7 : RUN pip install x", "RUN pip install x"),
+        ("STEP 3/7: RUN pip install x", "RUN pip install x"),
+        ("[2/2] STEP 1/2: COPY . .", "COPY . ."),
         ("#7 [build 2/4] COPY . .", "COPY . ."),
         ("#7 [2/4] run make", "run make"),
         ("Step 1/7 : ENV A=1", None),
@@ -95,31 +95,58 @@ def test_steps_that_take_time_are_shown(line: str, step: str | None) -> None:
     assert (found[1] if found else None) == step
 
 
-def test_the_ignore_file_of_a_dockerfile_bears_its_name(tmp_path: Path) -> None:
-    recipe = Recipe(tmp_path, tmp_path / "web.Dockerfile")
-    assert recipe.ignore_file is None
-    (tmp_path / "web.Dockerfile.dockerignore").write_text("junk\n")
-    assert recipe.ignore_file == tmp_path / "web.Dockerfile.dockerignore"
+HOST = "unix:///run/x.sock"
 
 
-def test_a_machine_without_the_docker_command_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def client_of(components: str = "Engine", api: str = "1.45") -> Any:
+    """A client of an engine that has no images but the one that a build is said to make."""
+    image = SimpleNamespace(id="sha256:1234", attrs={"Size": 1})
+    version = {"ApiVersion": api, "Components": [{"Name": components}]}
+    return SimpleNamespace(
+        address=Address(HOST),
+        version=lambda: version,
+        api=SimpleNamespace(images=lambda **_: []),
+        images=SimpleNamespace(get=lambda _: image),
+    )
+
+
+@pytest.mark.parametrize(("components", "package"), [("Engine", "docker-cli"), ("Podman Engine", "podman")])
+def test_a_machine_without_the_engines_command_is_told_how_to_get_it(
+    components: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(EngineError, match="apt-get install"):
-        find_builder()
+    with pytest.raises(EngineError, match=f"apt-get install {package}"):
+        find_builder(client_of(components))
+
+
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, script: str) -> None:
+    """A program of this name before all others."""
+    (tmp_path / name).write_text(f"#!/bin/sh\n{script}")
+    (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
 
 
 def test_buildkit_is_named_where_the_user_has_it_and_wants_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    docker = tmp_path / "docker"
-    docker.write_text("#!/bin/sh\necho github.com/docker/buildx v0.13.1 abcdef\n")
-    docker.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    put(tmp_path, monkeypatch, "docker", "echo github.com/docker/buildx v0.13.1 abcdef\n")
     monkeypatch.delenv("DOCKER_BUILDKIT", raising=False)
-    assert find_builder() == "BuildKit by github.com/docker/buildx v0.13.1"
+    found = find_builder(client_of())
+    assert found.name == "BuildKit by github.com/docker/buildx v0.13.1"
+    assert (found.is_buildkit, found.takes_contexts) == (True, True)
+    assert not find_builder(client_of(api="1.41")).takes_contexts
     monkeypatch.setenv("DOCKER_BUILDKIT", "0")
-    assert find_builder() == CLASSIC
-    docker.write_text("#!/bin/sh\nexit 1\n")
+    assert find_builder(client_of()) == CLASSIC
+    put(tmp_path, monkeypatch, "docker", "exit 1\n")
     monkeypatch.delenv("DOCKER_BUILDKIT")
-    assert find_builder() == CLASSIC
+    assert find_builder(client_of()) == CLASSIC
+
+
+def test_podman_builds_by_its_own_command_whatever_plugin_docker_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("docker", "podman"):
+        put(tmp_path, monkeypatch, name, "echo github.com/docker/buildx v0.13.1 abcdef\n")
+    found = find_builder(client_of("Podman Engine"))
+    assert (found.command, found.is_buildkit, found.takes_contexts) == (("podman", "--url", HOST), False, False)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +167,7 @@ def test_a_users_build_runs_in_the_engine_of_the_trial_whatever_the_environment_
 
 REMOVED = "failed to export image: failed to set parent sha256:b4f0: unknown parent image ID sha256:b4f0"
 # A `docker` whose first build finds the image of a step gone, or that never builds.
-ONCE_GONE = """#!/bin/sh
+ONCE_GONE = """\
 while [ "$1" != --iidfile ]; do shift; done
 [ -e {seen} ] && {{ echo sha256:1234 > "$2"; exit {code}; }}
 touch {seen}
@@ -151,26 +178,64 @@ exit 1
 
 @pytest.fixture
 def workshop(tmp_path: Path) -> BuildSetup:
-    """A workshop whose engine has no images but the one that a build is said to make."""
-    image = SimpleNamespace(id="sha256:1234", attrs={"Size": 1})
-    client = SimpleNamespace(api=SimpleNamespace(images=lambda **_: []), images=SimpleNamespace(get=lambda _: image))
-    return BuildSetup(cast("DockerClient", client), Address(""), "trial-1", tmp_path / "work", tmp_path, CLASSIC)
+    (tmp_path / "work").mkdir()
+    return BuildSetup(client_of(), "trial-1", tmp_path / "work", tmp_path, CLASSIC)
+
+
+# A program that keeps its words, one in a line, and says that it has made an image.
+KEEPS_WORDS = """printf '%s\\n' "$@" > {0}/words
+while [ "$1" != --iidfile ]; do shift; done
+echo sha256:1234 > "$2"
+"""
+PODMAN = Builder("Podman", ("podman", "--url", HOST))
+
+
+def words_of(workshop: BuildSetup, recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    put(workshop.cache, monkeypatch, workshop.builder.command[0], KEEPS_WORDS.format(workshop.cache))
+    user_images.build_user_image(workshop, recipe, "one", print)
+    return (workshop.cache / "words").read_text().splitlines()
+
+
+def test_a_users_file_is_built_where_it_is_with_their_options_and_no_value_that_the_environment_has(
+    workshop: BuildSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "secret")
+    recipe = Recipe(tmp_path, tmp_path / "D", {"TOKEN": "secret", "A": "b"}, ("--target", "x"))
+    words = words_of(workshop, recipe, monkeypatch)
+    assert words[-9:] == [
+        *("--target", "x", "--build-arg", "TOKEN", "--build-arg", "A=b", "--file", str(tmp_path / "D"), str(tmp_path))
+    ]
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "web.Dockerfile"])
+def test_a_copy_is_built_with_the_ignore_rules_of_its_dockerfile_beside_it(
+    workshop: BuildSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / f"{name}.dockerignore").write_text("junk\n")
+    words = words_of(workshop, Recipe(tmp_path, tmp_path / name, text="FROM x\n"), monkeypatch)
+    file = Path(words[words.index("--file") + 1])
+    assert file.read_text() == "FROM x\n"
+    assert file.with_name(f"{file.name}.dockerignore").read_text() == "junk\n"
+    assert words[-1] == str(tmp_path)
+
+
+def test_podmans_command_is_led_to_the_engine_of_the_trial(
+    workshop: BuildSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = words_of(replace(workshop, builder=PODMAN), Recipe(tmp_path, tmp_path / "D"), monkeypatch)
+    assert words[:3] == ["--url", HOST, "build"]
 
 
 def put_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, said: str, code: int) -> None:
-    docker = tmp_path / "docker"
-    docker.write_text(ONCE_GONE.format(seen=tmp_path / "seen", said=said, code=code))
-    docker.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    put(tmp_path, monkeypatch, "docker", ONCE_GONE.format(seen=tmp_path / "seen", said=said, code=code))
 
 
 def test_a_step_that_somebody_removed_meanwhile_is_built_again(
     workshop: BuildSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_docker(tmp_path, monkeypatch, said=REMOVED, code=0)
-    (tmp_path / "work").mkdir()
-    recipe = Recipe(tmp_path, tmp_path / "Dockerfile")
-    assert user_images.build_user_image(workshop, recipe, "one", "FROM scratch\n", print).image_id == "sha256:1234"
+    recipe = Recipe(tmp_path, tmp_path / "Dockerfile", text="FROM scratch\n")
+    assert user_images.build_user_image(workshop, recipe, "one", print).image_id == "sha256:1234"
 
 
 @pytest.mark.parametrize(("said", "code"), [(REMOVED, 1), ("no such file", 0)])
@@ -178,16 +243,15 @@ def test_what_fails_again_or_otherwise_is_a_failed_build(
     workshop: BuildSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int
 ) -> None:
     put_docker(tmp_path, monkeypatch, said=said, code=code)
-    (tmp_path / "work").mkdir()
     with pytest.raises(BuildError):
-        user_images.build_user_image(
-            workshop, Recipe(tmp_path, tmp_path / "Dockerfile"), "one", "FROM scratch\n", print
-        )
+        user_images.build_user_image(workshop, Recipe(tmp_path, tmp_path / "Dockerfile"), "one", print)
 
 
 def test_a_step_from_the_cache_is_another_builds() -> None:
     log = "Step 2/3 : RUN a\n ---> Using cache\n ---> aaaaaaaaaaaa\nStep 3/3 : RUN b\n ---> Running in 1\n"
     log += " ---> bbbbbbbbbbbb\n"
+    assert user_images._left(log, before=set()) == ("bbbbbbbbbbbb",)
+    log = f"STEP 1/2: RUN a\n--> Using cache {'a' * 64}\n--> aaaaaaaaaaaa\nSTEP 2/2: RUN b\n--> bbbbbbbbbbbb\n"
     assert user_images._left(log, before=set()) == ("bbbbbbbbbbbb",)
 
 

@@ -61,8 +61,17 @@ _running: set[subprocess.Popen[bytes]] = set()
 _starting = threading.Lock()
 
 
-def buildx() -> str:
-    """Return the plugin buildx's name and version; empty where docker has none, or the user wants none."""
+def buildx_for(client: DockerClient) -> str:
+    """Return the name and version of the plugin buildx, by which docker's command builds for this engine.
+
+    Empty where docker has none, where the user wants none, and for Podman. It is asked once for each client.
+    """
+    if not hasattr(client, "buildx"):
+        client.buildx = _buildx() if name_of(client) is EngineName.DOCKER else ""
+    return str(client.buildx)
+
+
+def _buildx() -> str:
     if os.environ.get("DOCKER_BUILDKIT") == "0":
         return ""
     said = run_here([DOCKER, "buildx", "version"])
@@ -72,7 +81,7 @@ def buildx() -> str:
 def has_buildkit(client: DockerClient) -> bool:
     """Return whether builds for this engine are BuildKit's."""
     # A client that is not from `open_client` does not say where docker's command finds its engine.
-    return hasattr(client, "address") and bool(buildx()) and name_of(client) is EngineName.DOCKER
+    return hasattr(client, "address") and bool(buildx_for(client))
 
 
 def run_build(

@@ -1,58 +1,64 @@
-"""A user's own Dockerfile, built by their docker command: by BuildKit where they have it, with their credentials."""
+"""A user's own Dockerfile, built by their docker or podman command: by BuildKit where they have it.
+
+So it has their credentials, and their secrets.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from docker import DockerClient
+from docker.utils import version_gte
 
 from interlock.engine.build.image import keep_log
 from interlock.engine.build.one_build import (
     DOCKER,
     MadeFiles,
     build_with_steps_kept,
-    buildx,
+    buildx_for,
     docker_environment,
     follow_docker,
     last_words,
 )
-from interlock.engine.client import Address, disk_full, no_space
+from interlock.engine.client import disk_full, name_of, no_space
 from interlock.engine.ownership import labels_of
 from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError
+from interlock.results.experiments import EngineName
 
 DOCKERFILE = "Dockerfile"
 IGNORE = ".dockerignore"
-CLASSIC = "the engine's classic builder"
-# What either builder prints when a step begins that takes time.
+PODMAN = "podman"
+# Docker 23's: the BuildKit of older ones takes no image in place of another one.
+TAKES_CONTEXTS = "1.42"
+# What each builder prints when a step begins that takes time.
 STEP = re.compile(
-    r"^(?:Step [0-9]+/[0-9]+ : |#[0-9]+ \[[^\]]*[0-9]+/[0-9]+\] )((?:FROM|RUN|COPY|ADD)\b.*)$", re.IGNORECASE
+    r"^(?:(?:\[[0-9/]+\] )?Step [0-9]+/[0-9]+ ?: |#[0-9]+ \[[^\]]*[0-9]+/[0-9]+\] )((?:FROM|RUN|COPY|ADD)\b.*)$",
+    re.IGNORECASE,
 )
 # A step taken from the cache is of another build, which may be building on it right now.
-MADE = re.compile(r"(?<! ---> Using cache\n)^ ---> ([0-9a-f]{12})$", re.MULTILINE)
+CACHED = r"(?<!---> Using cache\n)(?<!--> Using cache [0-9a-f]{64}\n)"
+MADE = re.compile(rf"{CACHED}^(?: -)?--> ([0-9a-f]{{12}})$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is built: the user's folder, their Dockerfile, and the options of `docker build` that they gave."""
+    """What is built: the user's folder, their Dockerfile, and what they gave `docker build` with it."""
 
     context: Path
     dockerfile: Path
+    arguments: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
-
-    @property
-    def ignore_file(self) -> Path | None:
-        """Return the ignore file of this Dockerfile alone, which is read instead of the folder's .dockerignore."""
-        path = self.dockerfile.with_name(self.dockerfile.name + IGNORE)
-        return path if path.is_file() else None
+    text: str | None = None  # what is built in place of what is in the file
 
 
 @dataclass(frozen=True)
@@ -67,36 +73,54 @@ class UserImage:
 
 
 @dataclass(frozen=True)
+class Builder:
+    """What builds users' Dockerfiles in an engine."""
+
+    name: str
+    command: tuple[str, ...] = (DOCKER,)
+    is_buildkit: bool = False
+    takes_contexts: bool = False  # images in place of those that the Dockerfile names, by whatever variables
+
+
+CLASSIC = Builder("the engine's classic builder")
+
+
+@dataclass(frozen=True)
 class BuildSetup:
-    """What builds the images of a trial: client, address, builder, folders of copies and logs, and the owner."""
+    """What builds the images of a trial: client, builder, folders of copies and logs, and the owner."""
 
     client: DockerClient
-    address: Address
     owner: str
     folder: Path  # for copies of the Dockerfile
     cache: Path  # for logs
-    builder: str
+    builder: Builder
 
 
-def find_builder() -> str:
-    """Return what `docker build` builds with; EngineError if the command is missing."""
-    if shutil.which(DOCKER) is None:
-        raise EngineError(
-            found="the command `docker`, which builds your Dockerfile, is not installed",
-            todo="Install it: apt-get install docker-cli (docker.io before Debian 13).",
-        )
-    return f"BuildKit by {version}" if (version := buildx()) else CLASSIC
+def find_builder(client: DockerClient) -> Builder:
+    """Return what builds a user's Dockerfile in an engine; EngineError if its command is missing."""
+    if name_of(client) is EngineName.PODMAN:
+        _require(PODMAN, "apt-get install podman")
+        return Builder("Podman", (PODMAN, "--url", client.address.host))
+    _require(DOCKER, "apt-get install docker-cli (docker.io before Debian 13)")
+    if not (version := buildx_for(client)):
+        return CLASSIC
+    contexts = version_gte(client.version()["ApiVersion"], TAKES_CONTEXTS)
+    return Builder(f"BuildKit by {version}", is_buildkit=True, takes_contexts=contexts)
 
 
-def build_user_image(
-    workshop: BuildSetup, recipe: Recipe, name: str, text: str | None, on_step: Callable[[str], None]
-) -> UserImage:
-    """Build the user's Dockerfile, or `text` in its place; BuildError has the last lines of the log.
+def _require(command: str, install: str) -> None:
+    if shutil.which(command) is None:
+        found = f"the command `{command}`, which builds your Dockerfile, is not installed"
+        raise EngineError(found=found, todo=f"Install it: {install}.")
+
+
+def build_user_image(workshop: BuildSetup, recipe: Recipe, name: str, on_step: Callable[[str], None]) -> UserImage:
+    """Build the user's Dockerfile, or the text in its place; BuildError has the last lines of the log.
 
     The user's folder is only read.
     """
     log: list[str] = []
-    built = recipe if text is None else replace(recipe, dockerfile=_write_copy(workshop.folder / name, recipe, text))
+    built = recipe if recipe.text is None else _copied(recipe, recipe.text, workshop.folder / name)
     made = build_with_steps_kept(lambda: _build(workshop, built, name, log, on_step), log)
     path = keep_log(workshop.cache, f"trial-{name}", log)
     if made is None:
@@ -109,11 +133,14 @@ def _build(
 ) -> UserImage | None:
     """Build once and return the image, None if that fails; the output is appended to `log`."""
     started = time.monotonic()
-    answers = MadeFiles(workshop.folder / f"{name}.built", workshop.builder != CLASSIC)
+    answers = MadeFiles(workshop.folder / f"{name}.built", workshop.builder.is_buildkit)
     answers.folder.mkdir(parents=True, exist_ok=True)
     before = _image_ids(workshop.client)
     labels = [word for name, value in labels_of(workshop.owner).items() for word in ("--label", f"{name}={value}")]
-    words = [DOCKER, "build", *labels, *answers.options, "--force-rm"]
+    words = [*workshop.builder.command, "build", *labels, *answers.options, "--force-rm", *recipe.options]
+    for argument, value in recipe.arguments.items():
+        # A value that the environment has stays out of the list of processes.
+        words += ["--build-arg", argument if os.environ.get(argument) == value else f"{argument}={value}"]
     image_id = None
 
     def read(line: str) -> str:
@@ -122,8 +149,8 @@ def _build(
         return line
 
     try:
-        words += [*recipe.options, "--file", str(recipe.dockerfile), str(recipe.context)]
-        code = follow_docker(docker_environment(workshop.address), words, None, log, read)
+        words += ["--file", str(recipe.dockerfile), str(recipe.context)]
+        code = follow_docker(docker_environment(workshop.client.address), words, None, log, read)
         image_id = answers.image_id(workshop.client) if code == 0 else None
     finally:
         left = _left("".join(log), before)
@@ -152,14 +179,15 @@ def _left(log: str, before: set[str]) -> tuple[str, ...]:
     return tuple(image_id for image_id in made if not any(known.startswith(image_id) for known in before))
 
 
-def _write_copy(folder: Path, recipe: Recipe, text: str) -> Path:
-    """Write the Dockerfile as it is built, and next to it the ignore rules that belong to it."""
+def _copied(recipe: Recipe, text: str, folder: Path) -> Recipe:
+    """Write the Dockerfile as it is built, and next to it the ignore rules that are its own; return that recipe."""
     folder.mkdir(parents=True, exist_ok=True)
     copy = folder / DOCKERFILE
     copy.write_bytes(text.encode("utf-8", "surrogateescape"))
-    if recipe.ignore_file:
-        (folder / f"{DOCKERFILE}{IGNORE}").write_bytes(recipe.ignore_file.read_bytes())
-    return copy
+    ignored = recipe.dockerfile.with_name(recipe.dockerfile.name + IGNORE)
+    if ignored.is_file():
+        copy.with_name(DOCKERFILE + IGNORE).write_bytes(ignored.read_bytes())
+    return replace(recipe, dockerfile=copy)
 
 
 def _failure(log: str, recipe: Recipe, path: Path) -> BuildError | EngineError:
