@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
@@ -255,40 +255,16 @@ def reference_page() -> str:
     panels: dict[str, list[str]] = {}
     for name, entry in COMMANDS.items():
         panels.setdefault(entry.panel, []).append(name)
-    overview = [f"- {panel}: {', '.join(f'[`{name}`](#{name})' for name in names)}" for panel, names in panels.items()]
+    overview = [
+        f"- {panel}: {', '.join(f'[`{name}`](#interlock-{name})' for name in names)}" for panel, names in panels.items()
+    ]
     sections = [part for panel, names in panels.items() for part in (f"## {panel}", *map(_section, names))]
     return "\n\n".join([REFERENCE_HEAD.rstrip("\n"), "\n".join(overview), *sections]) + "\n"
 
 
 def _section(name: str) -> str:
+    from typer.cli import get_docs_for_click  # noqa: PLC0415  a command line of its own
+
     command = load_command(name)
     context = command.make_context(name, [], resilient_parsing=True)
-    shown = [each for each in command.params if isinstance(each, TyperArgument | TyperOption) and not each.hidden]
-    usage = ["interlock", name, *(_usage(each) for each in shown if isinstance(each, TyperArgument)), "[OPTIONS]"]
-    rows = [_row(each, context) for each in shown]
-    table = ["| argument or option | value | default | meaning |", "|---|---|---|---|", *rows] if rows else []
-    parts = [f"### {name}", f"`{' '.join(usage)}`", inspect.cleandoc(command.help or ""), "\n".join(table)]
-    return "\n\n".join(parts).rstrip()
-
-
-def _usage(argument: TyperArgument) -> str:
-    name = argument.display_name_raw + ("..." if argument.nargs != 1 else "")
-    return name if argument.required else f"[{name}]"
-
-
-def _row(parameter: TyperArgument | TyperOption, context: Context) -> str:
-    """Return the line of the table; a switch has no value."""
-    if isinstance(parameter, TyperArgument):
-        names, is_switch = [parameter.display_name_raw], False
-    else:
-        names, is_switch = [*parameter.opts, *parameter.secondary_opts], parameter.is_flag
-    value = "" if is_switch else f"`{parameter.metavar or parameter.display_type(context)}`"
-    default = "required" if parameter.required else _default(parameter.default)
-    cells = (", ".join(f"`{name}`" for name in names), value, default, parameter.help or "")
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _default(value: object) -> str:
-    if value in (None, "") or isinstance(value, bool):
-        return ""
-    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+    return get_docs_for_click(obj=command, ctx=context, indent=2, name=name, call_prefix="interlock").rstrip()

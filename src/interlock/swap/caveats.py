@@ -56,7 +56,9 @@ ADDUSER = ("adduser", "addgroup", "deluser", "delgroup")
 # Of Debian, with its own libpython.
 EMBEDDING = re.compile(r"(?:uwsgi-plugin-(?:asyncio-)?python3|libapache2-mod-wsgi-py3)(?:=\S*)?")
 # A release of Debian in a line for apt: `deb URL bookworm-pgdg main`, `-t bookworm-backports`.
-SUITE_NAMED = re.compile(r"(?:\bdeb\s(?:(?!\bdeb\s)[^\n])*?\s|\s-t\s+|\bSuites:\s*)(buster|bullseye|bookworm|trixie)(?:-[\w-]+)?\b")
+SUITE_NAMED = re.compile(
+    r"(?:\bdeb\s(?:(?!\bdeb\s)[^\n])*?\s|\s-t\s+|\bSuites:\s*)(buster|bullseye|bookworm|trixie)(?:-[\w-]+)?\b"
+)
 COMPILERS = frozenset({"build-essential", "gcc", "g++"})
 # What needs a part of python:X-slim that a variant may lack, by the difference's name (variants/differences.toml).
 USERS = {

@@ -17,7 +17,9 @@ UV_OTHER = re.compile(
 UV_VERSION = re.compile(r"(?:/uv:|\buv==)([0-9]{1,9})\.([0-9]{1,9})")
 FIRST_UV = (0, 5)  # that knows the names of free-threaded builds
 # What brings a Python of its own, where PATH has it first.
-OTHER_PATH = re.compile(r"(?<!\S)PATH[=\s]\"?[^\s:$]*(?:conda|mamba|miniforge|/\.?pyenv/|/\.pixi/|/mise/|/\.?asdf/)[^\s:]*")
+OTHER_PATH = re.compile(
+    r"(?<!\S)PATH[=\s]\"?[^\s:$]*(?:conda|mamba|miniforge|/\.?pyenv/|/\.pixi/|/mise/|/\.?asdf/)[^\s:]*"
+)
 CONDA = r"(?:\S*/)?(?:conda|mamba|micromamba)"
 OTHERS_ASK = re.compile(
     rf"{AT_COMMAND}((?:poetry\s+env\s+use|pdm\s+use|pipenv\s[^;&|]*--python|pyenv\s+(?:install|global|local)"
