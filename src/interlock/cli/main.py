@@ -266,5 +266,5 @@ def _section(name: str) -> str:
     from typer.cli import get_docs_for_click  # noqa: PLC0415  a command line of its own
 
     command = load_command(name)
-    context = command.make_context(name, [], resilient_parsing=True)
+    context = typer.Context(command, info_name=name)
     return get_docs_for_click(obj=command, ctx=context, indent=2, name=name, call_prefix="interlock").rstrip()

@@ -36,7 +36,8 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.images import build_options
-from interlock.cli.options import ProfileName, console, open_project, split_names
+from interlock.cli.options import console, open_project, split_names
+from interlock.cli.pick import PickOptions
 from interlock.engine import machine
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import find_tagged
@@ -52,59 +53,43 @@ from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.results.sums import read_sums
 
 
-def run(
-    *,
-    workload: list[str] | None,
-    needs: list[Path] | None,
-    max_rss: str | None,
-    min_python: str | None,
-    supported_until: str | None,
-    allow: str | None,
-    cpus: int | None,
-    threads: int | None,
-    baseline: str | None,
-    experiment: str | None,
-    why: bool,
-    as_json: bool,
-    profile: ProfileName | None,
-    results: Path | None,
-) -> None:
+def run(options: PickOptions) -> None:
     """Print the answer of a pick; PickError if no image meets the constraints."""
     host = machine.facts()
     criteria = Criteria(
-        weights=parse_weights(workload) if workload else (),
-        cpus=cpus or host["cores"] or 1,
-        max_rss_bytes=None if max_rss is None else parse_size(max_rss),
-        min_python=None if min_python is None else parse_version(min_python),
-        supported_until=None if supported_until is None else parse_month(supported_until),
-        threads=threads,
-        allowed=parse_phases(split_names(allow) or []),
-        profile=profile or "release",
-        baseline=baseline,
-        needs=tuple(map(str, needs or [])),
+        weights=parse_weights(options.workload) if options.workload else (),
+        cpus=options.cpus or host["cores"] or 1,
+        max_rss_bytes=None if options.max_rss is None else parse_size(options.max_rss),
+        min_python=None if options.min_python is None else parse_version(options.min_python),
+        supported_until=None if options.supported_until is None else parse_month(options.supported_until),
+        threads=options.threads,
+        allowed=parse_phases(split_names(options.allow) or []),
+        profile=options.profile or "release",
+        baseline=options.baseline,
+        needs=tuple(map(str, options.needs or [])),
     )
-    packages = requirements.read(criteria.needs, _text, Path.exists) if needs else None
+    packages = requirements.read(criteria.needs, untrusted.read_text, Path.exists) if options.needs else None
     paths, known = open_project()
-    _check_baseline(known, baseline)
+    _check_baseline(known, options.baseline)
     shipped = _shipped(paths)
-    recorded = _recorded(paths, results, experiment, shipped)
-    if not workload:
+    recorded = _recorded(paths, options.results, options.experiment, shipped)
+    if not options.workload:
         criteria = usual_question(recorded, criteria, known)
     evidence = _evidence(choose_experiment(recorded, criteria, known), criteria, known)
     containers, engine = _engine(required=packages is not None)
     ranked = advice.decide(evidence)
     if packages is not None and containers is not None:
-        with progress.open_display(as_json) as display:
+        with progress.open_display(options.as_json) as display:
             evidence, ranked = advice.decide_with_audits(
-                evidence, RequirementsTest(containers, paths, known, packages, profile, display).audit
+                evidence, RequirementsTest(containers, paths, known, packages, options.profile, display).audit
             )
     others = _others(evidence, shipped) if ranked.chosen or evidence.profile != criteria.profile else []
     image = _image(evidence, ranked, containers)
     picked = advice.advise(evidence, ranked, ThisMachine(host, engine), image, others)
-    if as_json:
+    if options.as_json:
         sys.stdout.write(picked.model_dump_json(indent=1) + "\n")
     else:
-        _print(picked, why=why)
+        _print(picked, why=options.why)
     if picked.decision is Decision.NOTHING:
         raise PickError(found=picked.answer, todo="Relax a constraint; the reasons for each image are above.")
 
@@ -216,10 +201,6 @@ class RequirementsTest:
         images = self.containers.build(self.known, [name], options, self.on_step)
         (found,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.on_step)
         return found
-
-
-def _text(path: Path) -> str:
-    return untrusted.read_text(path)
 
 
 def _engine(*, required: bool) -> tuple[DockerEngine | None, dict[str, Any] | None]:
