@@ -220,16 +220,18 @@ def swapped_dockerfile(
     versioned = versioned_instructions(before, chosen, to)
     edits, told = _image_edits(before, chosen, to)
     made = Edits(before.text, [*edits, *(_path_edits(before.text, versioned) if paths else ())])
-    warnings = sorted(dict.fromkeys([*caveats(before, chosen, to), *told]), key=lambda one: one.line)
+    warnings = sorted(dict.fromkeys([*caveats(before, chosen, to), *told]), key=lambda warning: warning.line)
+    changes = (change for instruction in versioned for change in instruction.changes)
+    return result_of(made, back, warnings, (replace(change, edited=change.edited and paths) for change in changes))
+
+
+def result_of(made: Edits, back: Edits, warnings: Iterable[Caveat], versions: Iterable[FoundVersion]) -> SwapResult:
+    """Return a swap's result; `back` leads from the file as it is to the one that was edited."""
     return SwapResult(
         text=made.applied,
         changed=made.changed,
-        warnings=tuple(replace(one, line=back.line_before(one.line)) for one in warnings),
-        paths=tuple(
-            replace(one, line=back.line_before(one.line), edited=one.edited and paths)
-            for instruction in versioned
-            for one in instruction.changes
-        ),
+        warnings=tuple(replace(warning, line=back.line_before(warning.line)) for warning in warnings),
+        paths=tuple(replace(version, line=back.line_before(version.line)) for version in versions),
     )
 
 

@@ -34,7 +34,6 @@ from interlock.swap.other_bases import no_python_error
 from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import VERSION_TOKEN, FoundVersion, plain_version, renamed
 from interlock.swap.variables import NoValue, Variable, expand, sole_variable
-from interlock.swap.writing import LINE
 
 # The platform that a service is for, or that a devcontainer is started for.
 PLATFORM = re.compile(r"platform[\"']?\s*[:=]\s*[\"']?(linux/[\w/]+)")
@@ -61,21 +60,6 @@ class ImageEntry(ImageLine):
 
 
 @dataclass(frozen=True)
-class InlineDockerfile:
-    """The Dockerfile in a compose file: a text of several lines with one indentation."""
-
-    service: str
-    line: int  # of its first line
-    span: Span
-    indent: str
-    text: str  # without the indentation
-
-    def indented(self, text: str) -> str:
-        """Return a text as it stands in the file: empty lines stay empty."""
-        return "".join(self.indent + line if line.strip("\r\n") else line for line in LINE.findall(text))
-
-
-@dataclass(frozen=True)
 class ImageManifest:
     """A file that is not a Dockerfile, and its image lines."""
 
@@ -84,7 +68,6 @@ class ImageManifest:
     sign: str  # the start of a comment
     entries: tuple[ImageEntry, ...]
     stays: tuple[Caveat, ...] = ()  # what names Python, or is built from it, elsewhere than in image lines
-    inline: tuple[InlineDockerfile, ...] = ()
 
     def need(self, file: str) -> Sequence[ImageEntry]:
         """Return the entries; raise SwapError if there is none."""
@@ -233,14 +216,7 @@ def versions_in_scope(text: str, entry: ImageEntry, to: NewImage) -> list[FoundV
 def revert_edits(manifest: ImageManifest, chosen: Collection[int] | None, file: str) -> list[Edit]:
     """Return the edits that take back the swap of the entries of these numbers, or of all."""
     edits: list[Edit] = []
-    for line, comments in swap_comments(manifest.text).items():
-        above = [
-            one
-            for one in comments
-            if not any(block.span.start <= one.span.start < block.span.end for block in manifest.inline)
-        ]
-        if not above:
-            continue
+    for line, above in swap_comments(manifest.text).items():
         entries = [entry for entry in manifest.entries if entry.line == line]
         if len(above) > 1 or len(entries) != 1 or above[0].kind != WAS:
             raise damaged_comment_error(file, above[-1], "is not above a line that names one image")

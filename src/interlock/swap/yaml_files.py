@@ -14,11 +14,10 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from interlock.errors import SwapError
 from interlock.swap.caveats import Caveat, Use, Weight
-from interlock.swap.dockerfile import Span, line_of
-from interlock.swap.image_names import Maker, python_image
-from interlock.swap.manifests import ImageEntry, ImageManifest, InlineDockerfile, Scope, make_entry
+from interlock.swap.dockerfile import Span
+from interlock.swap.image_names import NAMES_PYTHON, Maker, python_image
+from interlock.swap.manifests import ImageEntry, ImageManifest, Scope, make_entry
 from interlock.swap.other_pythons import STEP
-from interlock.swap.writing import LINE
 
 # Keys with containers in Kubernetes' own kinds and in those of Argo, Knative and Tekton.
 LISTS_OF_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers", "sidecars", "steps"})
@@ -48,10 +47,7 @@ def read_manifest(text: str, file: str) -> ImageManifest:
     services = [node for document in documents if isinstance(node := _get(document, "services"), MappingNode)]
     if services:
         found = [one for node in services for one in _service_images(node)]
-        inline = tuple(block for node in services for block in _inline_dockerfiles(text, node))
-        return ImageManifest(
-            text, "service", "#", _entries(text, documents, found, file), tuple(_built(services)), inline
-        )
+        return ImageManifest(text, "service", "#", _entries(text, documents, found, file), tuple(_built(services)))
     if any(_get(document, "apiVersion") is not None and _get(document, "kind") is not None for document in documents):
         found = [one for document in documents for one in _container_images(document, set())]
         return ImageManifest(
@@ -143,30 +139,15 @@ def _service_images(services: Node) -> Iterator[NamedImage]:
             yield key.value, image, service
 
 
-def _inline_dockerfiles(text: str, services: Node) -> Iterator[InlineDockerfile]:
-    """Yield the Dockerfiles in services; one that is not a literal text with one indentation is left out."""
-    for key, service in services.value if isinstance(services, MappingNode) else []:
-        node = _get(_get(service, "build"), "dockerfile_inline")
-        start = text.find("\n", node.start_mark.index) + 1 if isinstance(node, ScalarNode) else 0
-        if not isinstance(node, ScalarNode) or node.style != "|" or not start:  # YAML ends lines with more than \n
-            continue
-        lines = LINE.findall(text[start : node.end_mark.index])
-        indent = next((line[: len(line) - len(line.lstrip(" "))] for line in lines if line.strip()), "")
-        end = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(indent)), len(lines))
-        inside = lines[:end]
-        if indent and "".join(inside).strip():
-            span = Span(start, start + len("".join(inside)))
-            plain = "".join(line.removeprefix(indent) if line.strip("\r\n") else line for line in inside)
-            yield InlineDockerfile(str(key.value), line_of(text, start), span, indent, plain)
-
-
 def _built(services: Iterable[Node]) -> Iterator[Caveat]:
-    """Yield what to swap for each service that is built of a file of its own."""
+    """Yield what to swap, or to edit by hand, for each service that is built."""
     for node in services:
         for key, service in node.value if isinstance(node, MappingNode) else []:
             build = _get(service, "build")
-            if build is not None and _get(build, "dockerfile_inline") is None:
-                said = f"'{key.value}' is built: swap {_build_file(build)}"
+            inline = _texts(_get(build, "dockerfile_inline"))
+            if build is not None and (not inline or NAMES_PYTHON.search(inline[0])):
+                todo = "edit the Dockerfile here by hand" if inline else f"swap {_build_file(build)}"
+                said = f"'{key.value}' is built: {todo}"
                 yield Caveat(key.start_mark.line + 1, said, Weight.KNOW)
                 yield from _chosen_by_build(build)
 
