@@ -80,12 +80,12 @@ def run(options: PickOptions) -> None:
     ranked = advice.decide(evidence)
     if packages is not None and containers is not None:
         with progress.open_display(options.as_json) as display:
-            evidence, ranked = advice.decide_with_audits(
-                evidence, RequirementsTest(containers, paths, known, packages, options.profile, display).audit
-            )
-    others = _others(evidence, shipped) if ranked.chosen or evidence.profile != criteria.profile else []
+            steps = progress.StepProgress(display, "needs")
+            test = RequirementsTest(containers, paths, known, packages, options.profile, steps)
+            evidence, ranked = advice.decide_with_audits(evidence, test.audit)
+    other_evidence = _others(evidence, shipped) if ranked.chosen or evidence.profile != criteria.profile else []
     image = _image(evidence, ranked, containers)
-    picked = advice.advise(evidence, ranked, ThisMachine(host, engine), image, others)
+    picked = advice.advise(evidence, ranked, ThisMachine(host, engine), image, other_evidence)
     if options.as_json:
         sys.stdout.write(picked.model_dump_json(indent=1) + "\n")
     else:
@@ -102,10 +102,10 @@ def _check_baseline(known: Catalog, baseline: str | None) -> None:
 
 
 def _print(picked: Pick, *, why: bool) -> None:
-    first, *others = map(runnable, pick.first_lines(picked))
+    first, *further = map(runnable, pick.first_lines(picked))
     # A terminal would break words; the second line has a command, which is copied whole.
     console.print(Text(first, style="bold"), soft_wrap=not console.is_terminal)
-    for line in others:
+    for line in further:
         console.print(Text(line), soft_wrap=True)
     if why:
         console.print(Text(), pick.terminal(picked), sep="\n")
@@ -115,7 +115,7 @@ def _print(picked: Pick, *, why: bool) -> None:
 
 def _shipped(paths: ProjectPaths) -> list[RecordedExperiment]:
     folder = paths.reference
-    return [_read(one, folder) for one in _folders(folder)]
+    return [_read(place, folder) for place in _folders(folder)]
 
 
 def _recorded(
@@ -127,10 +127,10 @@ def _recorded(
     """
     reference = paths.reference
     if name is not None:
-        found = _named(name, [results or paths.results, reference], reference)
-        return shipped if found.shipped else [found]
-    own = [_read(one, reference) for one in _folders(results or paths.results)]
-    return [*sorted(own, key=lambda one: one.experiment.started, reverse=True), *shipped]
+        named = _named(name, [results or paths.results, reference], reference)
+        return shipped if named.shipped else [named]
+    own = [_read(place, reference) for place in _folders(results or paths.results)]
+    return [*sorted(own, key=lambda own_experiment: own_experiment.experiment.started, reverse=True), *shipped]
 
 
 def _evidence(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> Evidence:
@@ -140,8 +140,8 @@ def _evidence(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) 
 def _others(evidence: Evidence, shipped: list[RecordedExperiment]) -> list[Evidence]:
     """Return the other shipped experiments with figures for the same question and baseline, the best first."""
     criteria = replace(evidence.criteria, baseline=evidence.baseline)
-    rest = [one for one in shipped if one.folder != evidence.recorded.folder]
-    return [_evidence(one, criteria, evidence.catalog) for one in answering(rest, criteria, evidence.catalog)]
+    rest = [other for other in shipped if other.folder != evidence.recorded.folder]
+    return [_evidence(recorded, criteria, evidence.catalog) for recorded in answering(rest, criteria, evidence.catalog)]
 
 
 def _folders(results: Path) -> list[Path]:
@@ -157,10 +157,10 @@ def _read(folder: Path, shipped: Path) -> RecordedExperiment:
 
 def _named(name: str, folders: list[Path], shipped: Path) -> RecordedExperiment:
     """Read the experiment with this folder or name; UsageError if there is none."""
-    for folder in (Path(name), *(one / name for one in folders)):
+    for folder in (Path(name), *(place / name for place in folders)):
         if (folder / EXPERIMENT_FILE).is_file():
             return _read(folder, shipped)
-    known = [folder.name for one in folders for folder in _folders(one)]
+    known = [folder.name for place in folders for folder in _folders(place)]
     raise UsageError(key="--experiment", found=f"there is no experiment '{name}'", todo=nearest(name, known))
 
 
@@ -190,17 +190,14 @@ class RequirementsTest:
     known: Catalog
     packages: Requirements
     profile: str | None
-    display: progress.Display
-
-    def on_step(self, variant: str, step: str) -> None:
-        (self.display.show if self.display.redraws else self.display.log)(f"needs   {variant}  {step}")
+    on_step: progress.StepProgress
 
     def audit(self, name: str) -> VariantAudit:
         """Return what came of the requirements on a variant, which is built if it has to be."""
         options = build_options(self.paths, self.known.variants[name].profile_for(self.profile) == "release")
         images = self.containers.build(self.known, [name], options, self.on_step)
-        (found,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.on_step)
-        return found
+        (audited,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.on_step)
+        return audited
 
 
 def _engine(*, required: bool) -> tuple[DockerEngine | None, dict[str, Any] | None]:

@@ -128,6 +128,17 @@ def open_display(as_json: bool) -> Display:
     return Display(PlainConsole(stderr=True), quiet=True) if as_json else Display(console)
 
 
+class StepProgress:
+    """Called for each step of each variant, one after the other: in place on a terminal, else a line."""
+
+    def __init__(self, display: Display, verb: str) -> None:
+        self._display, self._verb, self._start = display, verb, time.monotonic()
+
+    def __call__(self, variant: str, step: str) -> None:
+        line = f"{self._verb:<7} {variant}  {step} | {clock(time.monotonic() - self._start)} elapsed"
+        (self._display.show if self._display.redraws else self._display.log)(line)
+
+
 class _TableAndRows(Progress):
     """Rows below a table, if there is one."""
 
@@ -231,8 +242,8 @@ class BuildProgress:
 
 def _amount(step: str) -> tuple[int, int | None]:
     """Return how much of how much is done, if a step says it."""
-    found = AMOUNT.search(step)
-    return (int(found[1]), int(found[2])) if found else (0, None)
+    amount = AMOUNT.search(step)
+    return (int(amount[1]), int(amount[2])) if amount else (0, None)
 
 
 class TransferProgress:
@@ -336,19 +347,19 @@ class DecidedRows:
 
     def __call__(self, look: Look) -> None:
         place = (look.workload.name, look.benchmark.name)
-        rows = {pair[0]: one for pair, one in look.comparisons.items() if pair[1] == self._baseline}
+        rows = {pair[0]: comparison for pair, comparison in look.comparisons.items() if pair[1] == self._baseline}
         new = [
-            ((*place, label), one)
-            for label, one in rows.items()
-            if (*place, label) not in self._shown and (look.is_last or one.verdict is not Verdict.UNDECIDED)
+            ((*place, label), comparison)
+            for label, comparison in rows.items()
+            if (*place, label) not in self._shown and (look.is_last or comparison.verdict is not Verdict.UNDECIDED)
         ]
         new.sort(key=lambda row: (row[1].verdict is Verdict.UNDECIDED, row[1].ratio.estimate))
         self._begin(place[0])
         self._built_otherwise |= look.built_otherwise
-        for key, one in new:
-            self._shown[key] = one
+        for key, comparison in new:
+            self._shown[key] = comparison
             if not self.display.redraws:
-                self.display.log(line(key, one, built_otherwise=key[2] in self._built_otherwise))
+                self.display.log(line(key, comparison, built_otherwise=key[2] in self._built_otherwise))
         self._open[place] = sum((*place, label) not in self._shown for label in rows)
         if self.display.redraws:
             self.display.set_table(self._table())
@@ -356,7 +367,7 @@ class DecidedRows:
     @property
     def counts(self) -> str:
         """Return how many rows are decided, of those that were looked at; empty before the first look."""
-        decided = sum(one.verdict is not Verdict.UNDECIDED for one in self._shown.values())
+        decided = sum(comparison.verdict is not Verdict.UNDECIDED for comparison in self._shown.values())
         total = len(self._shown) + sum(self._open.values())
         return f"{decided} of {total} rows decided" if total else ""
 
@@ -372,7 +383,7 @@ class DecidedRows:
         self._workload = workload
 
     def _rows(self) -> list[tuple[RowKey, Comparison]]:
-        return [(key, one) for key, one in self._shown.items() if key[0] == self._workload]
+        return [(key, comparison) for key, comparison in self._shown.items() if key[0] == self._workload]
 
     def _row_text(self, label: str) -> str:
         return f"{label}, {BUILT_OTHERWISE}" if label in self._built_otherwise else label
@@ -381,15 +392,16 @@ class DecidedRows:
         """Return the table of this workload; what does not fit the terminal is left out at its top unless `whole`."""
         table = Table(*COLUMNS, box=None, pad_edge=False, header_style="dim")
         rows = self._rows()
-        for key, one in rows if whole else rows[-max(1, self.display.height - BELOW) :]:
-            cells = (*key[:2], self._row_text(key[2]), comparison_text(one), str(one.ratio.rounds))
-            table.add_row(*map(Text, cells), style=STYLES.get(one.verdict, ""))
+        for key, comparison in rows if whole else rows[-max(1, self.display.height - BELOW) :]:
+            cells = (*key[:2], self._row_text(key[2]), comparison_text(comparison), str(comparison.ratio.rounds))
+            table.add_row(*map(Text, cells), style=STYLES.get(comparison.verdict, ""))
         return table
 
 
-def line(key: RowKey, one: Comparison, *, built_otherwise: bool = False) -> str:
+def line(key: RowKey, comparison: Comparison, *, built_otherwise: bool = False) -> str:
     """Return a row as a line of a log."""
     workload, benchmark, label = key
-    state = "open   " if one.verdict is Verdict.UNDECIDED else "decided"
+    state = "open   " if comparison.verdict is Verdict.UNDECIDED else "decided"
     last = f" | {BUILT_OTHERWISE}" if built_otherwise else ""
-    return f"{state} {workload} / {benchmark} | {label} {comparison_text(one)} | {one.ratio.rounds} rounds{last}"
+    rounds = f"{comparison.ratio.rounds} rounds"
+    return f"{state} {workload} / {benchmark} | {label} {comparison_text(comparison)} | {rounds}{last}"

@@ -149,7 +149,7 @@ class SwapPlan:
 
     @property
     def changed(self) -> list[PlannedFile]:
-        return [one for one in self.files if one.before != one.after]
+        return [file for file in self.files if file.before != file.after]
 
 
 def plan(place: Path, action: Callable[[Path, str], PlannedFile], meant: re.Pattern[str] = MEANT) -> SwapPlan:
@@ -200,7 +200,7 @@ def _walk(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder, but for what tools keep there."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(
-            one for one in folders if one not in OTHERS_FOLDERS and (not one.startswith(".") or one in OWN_HIDDEN)
+            name for name in folders if name not in OTHERS_FOLDERS and (not name.startswith(".") or name in OWN_HIDDEN)
         )
         paths = (Path(place, name) for name in sorted(names))
         yield from (path for path in paths if not path.is_symlink())

@@ -78,7 +78,7 @@ class ImageManifest:
     @property
     def instead(self) -> str:
         """Return what to change in place of image lines; empty if nothing is known."""
-        said = "; ".join(f"line {one.line}: {one.text}" for one in self.stays)
+        said = "; ".join(f"line {caveat.line}: {caveat.text}" for caveat in self.stays)
         return f"{said[:1].upper()}{said[1:]}." if said else ""
 
 
@@ -113,22 +113,22 @@ def choose_entries(manifest: ImageManifest, name: str | None, file: str) -> list
         if name is None
         else [require_image_line(entries, name, manifest.noun, file)]
     )
-    for one in chosen or entries:
-        if one.missing is not None:
-            found, todo = _no_image(one, manifest.noun, one.missing)
-            raise SwapError(file=f"{file}:{one.line}", found=found, todo=todo)
+    for entry in chosen or entries:
+        if entry.missing is not None:
+            found, todo = _no_image(entry, manifest.noun, entry.missing)
+            raise SwapError(file=f"{file}:{entry.line}", found=found, todo=todo)
     if not chosen and manifest.instead:
-        there = ", ".join(dict.fromkeys(one.image for one in entries))
+        there = ", ".join(dict.fromkeys(entry.image for entry in entries))
         raise SwapError(
             file=file, found=f"no {manifest.noun} starts from a Python image (there is {there})", todo=manifest.instead
         )
     if not chosen:
         raise no_python_error(entries, manifest.noun, file)
     refuse_windows(chosen, file)
-    for one in chosen:
-        if sum(other.line == one.line for other in entries) > 1:
+    for entry in chosen:
+        if sum(other.line == entry.line for other in entries) > 1:
             raise SwapError(
-                file=f"{file}:{one.line}",
+                file=f"{file}:{entry.line}",
                 found="several images on one line, and a comment can keep only one",
                 todo="Write each on a line of its own.",
             )
@@ -155,13 +155,15 @@ def _no_image(entry: ImageEntry, noun: str, missing: str) -> tuple[str, str]:
 
 def entry_caveats(manifest: ImageManifest, chosen: Sequence[ImageEntry], to: NewImage) -> list[Caveat]:
     """Return what a person must know about a swap of these entries."""
-    scoped = (one for entry in chosen for one in _scope_caveats(manifest.text, entry, to))
+    scoped = (caveat for entry in chosen for caveat in _scope_caveats(manifest.text, entry, to))
     return [*image_caveats(chosen, to), *scoped, *_left_to_the_workflow(manifest), *manifest.stays]
 
 
 def _scope_caveats(text: str, entry: ImageEntry, to: NewImage) -> Iterator[Caveat]:
     """Yield what a service or a container asks for and runs that the new image is not for or does not have."""
-    asked = [one for scope in entry.scopes for one in (*PLATFORM.findall(scope.span.of(text)), *scope.platforms)]
+    asked = [
+        platform for scope in entry.scopes for platform in [*PLATFORM.findall(scope.span.of(text)), *scope.platforms]
+    ]
     yield from other_platform(entry, asked, to)
     uses = [use for scope in entry.scopes for use in scope.uses]
     yield from use_caveats(uses, entry.python, to)

@@ -14,7 +14,7 @@ from interlock.errors import SourceUnavailableError
 
 def place_of(prefix: Prefix, account: Account) -> Path | None:
     """Return the first of the prefix' places that has its interpreter, for this user."""
-    here = (one for one in folders_of(prefix) if (one / "bin" / prefix.python).exists())
+    here = (place for place in folders_of(prefix) if (place / "bin" / prefix.python).exists())
     return next(filter(account.reaches, here), None)
 
 

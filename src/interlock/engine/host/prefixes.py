@@ -250,19 +250,19 @@ def network_settings(cache: Path, account: Account) -> dict[str, str]:
 
     Another user has a home of its own, with a copy of pip's settings.
     """
-    found = {name: value for name, value in os.environ.items() if NETWORK.search(name)}
+    kept = {name: value for name, value in os.environ.items() if NETWORK.search(name)}
     if not account.name:
-        return found
+        return kept
     home = cache / "home"
     for folder in (".config/pip", ".cache"):
         (home / folder).mkdir(parents=True, exist_ok=True)
-    for settings in (Path(found.get("PIP_CONFIG_FILE", "")), *(Path.home() / place for place in PIP_SETTINGS)):
+    for settings in (Path(kept.get("PIP_CONFIG_FILE", "")), *(Path.home() / place for place in PIP_SETTINGS)):
         if settings.is_file():
             shutil.copyfile(settings, home / PIP_SETTINGS[0])
             break
     account.give(home / ".cache")  # the rest is root's, who writes to it
-    of_home = {name for name in found if name.startswith("XDG_")} | {"PIP_CONFIG_FILE", "PIP_CACHE_DIR"}
-    return {name: value for name, value in found.items() if name not in of_home} | {"HOME": str(home)}
+    of_home = {name for name in kept if name.startswith("XDG_")} | {"PIP_CONFIG_FILE", "PIP_CACHE_DIR"}
+    return {name: value for name, value in kept.items() if name not in of_home} | {"HOME": str(home)}
 
 
 def _build_environment() -> dict[str, str]:

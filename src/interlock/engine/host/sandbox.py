@@ -283,12 +283,12 @@ def end_all_in(folder: Path) -> None:
 
 def _kill_all(belongs: Callable[[psutil.Process], bool]) -> None:
     limit = time.monotonic() + GONE_S
-    while found := list(_processes(belongs)):
-        for process in found:
+    while processes := list(_processes(belongs)):
+        for process in processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         if time.monotonic() > limit:
-            numbers = [process.pid for process in found]
+            numbers = [process.pid for process in processes]
             raise EngineError(
                 found=f"processes {numbers} do not end",
                 todo="Kill them: `ps -o pid,stat,wchan,args -p PID` shows what they wait for.",
@@ -301,8 +301,8 @@ def _processes(belongs: Callable[[psutil.Process], bool]) -> Iterator[psutil.Pro
         # Others' processes cannot be read, and any may end meanwhile.
         with suppress(psutil.Error):
             with reading_it(process):
-                found = belongs(process)
-            if found:
+                is_meant = belongs(process)
+            if is_meant:
                 yield process
 
 

@@ -88,18 +88,18 @@ class ImageInstaller:
         places: dict[str, list[int]] = {}
         for place, (image, _) in enumerate(wanted):
             places.setdefault(image.variant, []).append(place)
-        found: dict[int, Installed] = {}
+        installed: dict[int, Installed] = {}
 
         def install(variant: str) -> dict[int, Installed]:
             return {place: Installed.by(self.ensure, *wanted[place]) for place in places[variant]}
 
         try:
-            for some in side_by_side(install, list(places), worker_count(len(places))):
-                found |= some
+            for of_variant in side_by_side(install, list(places), worker_count(len(places))):
+                installed |= of_variant
         except BaseException:
             self._abandon()
             raise
-        return [found[place] for place in range(len(wanted))]
+        return [installed[place] for place in range(len(wanted))]
 
     def _abandon(self) -> None:
         """Remove what the installations at work have made, until they have ended for want of it."""
@@ -198,13 +198,13 @@ def _recorded(client: DockerClient, image_id: str, packages: PackageSet) -> dict
         with archive(container, _record(packages)) as tar:
             entry = tar.getmembers()[0]
             member = tar.extractfile(entry) if entry.isreg() else None  # a link to itself has no end
-            found = untrusted.parse_json(member.read()) if member else None
+            versions = untrusted.parse_json(member.read()) if member else None
     except (ContentError, ValueError, IndexError):  # what is installed runs, and may write there
         return None
     finally:
         leftovers.remove(container)
-    is_list = isinstance(found, dict) and all(isinstance(version, str) for version in found.values())
-    return found if is_list else None
+    is_list = isinstance(versions, dict) and all(isinstance(version, str) for version in versions.values())
+    return versions if is_list else None
 
 
 def _record(packages: PackageSet) -> str:
