@@ -150,7 +150,6 @@ def test_check_of_a_digest_needs_an_engine(run: Entry, file: Path) -> None:
         (["FILE.no", "--to", "cpython-3.14"], 7, "Dockerfile.no"),
         (["FOLDER", "--to", "cpython-3.14", "--stage", "app"], 2, "--stage"),
         (["FILE", "--revert", "--try"], 2, "--try"),
-        (["FILE", "--to", "cpython-3.14", "--verify", "team.pub"], 2, "--check"),
         (["--to", "cpython-3.14"], 7, "Dockerfile: "),
     ],
 )

@@ -12,10 +12,9 @@ import typer
 from rich.text import Text
 
 from interlock.catalog.project import ProjectPaths
-from interlock.cli.options import Json, PlainConsole, Profile, VerifyKey
+from interlock.cli.options import Json, PlainConsole, Profile
 from interlock.cli.swap_target import resolve, target_of
 from interlock.engine.docker import connect
-from interlock.engine.registry import require_cosign
 from interlock.errors import StoreError, SwapError, UsageError, missing_option
 from interlock.results.json_documents import CheckedLine, SwapCaveat, Swapped, SwappedFile, SwapVersion
 from interlock.swap import checks, files
@@ -24,7 +23,7 @@ from interlock.swap.edits import SWAP_COMMENT
 from interlock.swap.files import PlannedFile, SwapPlan, plan, remove_temporaries
 from interlock.swap.writing import FileChange, replace_files
 from interlock.trial.builds import build_and_start
-from interlock.trial.named_images import digests_now, signature_problem
+from interlock.trial.named_images import digests_now
 from interlock.untrusted import printable, printable_name
 
 # A diff goes to standard output alone, so that `patch` can read it.
@@ -69,16 +68,12 @@ def swap_command(
         bool, typer.Option("--local", help="Take this machine's image though it is published, or no registry has it.")
     ] = False,
     profile: Profile = None,
-    verify: VerifyKey = None,
     as_json: Json = False,
 ) -> None:
     """Change the Python image in a Dockerfile or manifest, and back.
 
-    Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI (with --verify each
-    image must be signed).
+    Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI.
     """
-    if verify is not None and not check_only:
-        raise UsageError(key="--verify", found="is given without --check", todo="Add --check, or leave it out.")
     _check_options(to, write, revert, check_only, paths, try_it)
     notes.quiet = as_json  # then standard error has errors alone
     place = _place(file)
@@ -89,7 +84,7 @@ def swap_command(
     if revert:
         _revert(place, stage, write)
     elif check_only:
-        _check(place, to, stage, profile, verify)
+        _check(place, to, stage, profile)
     else:
         image, caveats = resolve(str(to), profile, local=local)
 
@@ -250,10 +245,8 @@ def _print_caveat(caveat: Caveat, where: str) -> None:
     notes.print(said, soft_wrap=not notes.is_terminal)
 
 
-def _check(place: Path, to: str | None, stage: str | None, profile: str | None, key: str | None) -> None:
-    """Print every line whose image is not the expected one, or not signed by the key; SwapError if there is one."""
-    if key is not None:
-        require_cosign()
+def _check(place: Path, to: str | None, stage: str | None, profile: str | None) -> None:
+    """Print every line whose image is not the expected one; SwapError if there is one."""
     expected = target_of(to, profile).tag if to else None
     placed, left = checks.placed_lines(place, stage, every=bool(to or stage))
     digests = digests_now(
@@ -261,21 +254,16 @@ def _check(place: Path, to: str | None, stage: str | None, profile: str | None, 
         lambda said: notes.print(f"warning  {said}", style="yellow"),
     )
     problems = [spot.problem(expected, digests) for spot in placed]
-    found, todo = "another image", f"Update them: interlock swap {place} --to {to or 'VARIANT'} --write"
-    if key is not None and not any(problems):
-        now = (digests.get(checks.name_with_tag(spot.line.image)) for spot in placed)
-        problems = [signature_problem(spot.line.image, digest, key) for spot, digest in zip(placed, now, strict=True)]
-        found = "an image that is not signed by this key"
-        todo = "Sign them: `cosign sign --key FILE IMAGE`."
     checked = [
         CheckedLine(file=_json_name(spot.path), line=spot.line.line, image=spot.line.image, problem=problem)
         for spot, problem in zip(placed, problems, strict=True)
     ]
     _print_checked(place, checked, left if to else [])
     if any(problems):
-        many = sum(map(bool, problems))
         raise SwapError(
-            file=printable_name(place), found=f"{many} of {len(placed)} image lines have {found}", todo=todo
+            file=printable_name(place),
+            found=f"{sum(map(bool, problems))} of {len(placed)} image lines have another image",
+            todo=f"Update them: interlock swap {place} --to {to or 'VARIANT'} --write",
         )
 
 
