@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn
@@ -15,16 +14,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
-from interlock.cli.options import PlainConsole, console
-from interlock.results.experiments import State
-
-if TYPE_CHECKING:  # it loads scipy, which builds, transfers and swaps do without
-    from interlock.measure.watching import ProgressUpdate
-from rich.table import Table
-
 from interlock.analysis.verdicts import Comparison, Verdict
-from interlock.measure.watching import Look
+from interlock.cli.options import PlainConsole, console
+from interlock.measure.watching import Look, ProgressUpdate
 from interlock.report.experiment import comparison_text
+from interlock.results.experiments import State
 
 UNBUILT = {"unchanged", "pulled"}
 # Of `build --verify`; what follows after a colon says more.
@@ -100,23 +94,9 @@ class Display:
         if self._progress and key in self._tasks:
             self._progress.remove_task(self._tasks.pop(key))
 
-    def log(self, line: str) -> None:
+    def log(self, line: str, style: str = "") -> None:
         if not self._quiet:
-            self._console.print(Text(line), soft_wrap=True)
-
-    def set_table(self, table: RenderableType | None) -> None:
-        """Show a table above the rows; None takes it away."""
-        if self._progress:
-            self._progress.table = table
-            self._progress.refresh()
-
-    def keep(self, table: RenderableType) -> None:
-        """Print a table that stays."""
-        self._console.print(table)
-
-    @property
-    def height(self) -> int:
-        return self._console.height
+            self._console.print(Text(line, style), soft_wrap=True)
 
     @property
     def redraws(self) -> bool:
@@ -139,21 +119,10 @@ class StepProgress:
         (self._display.show if self._display.redraws else self._display.log)(line)
 
 
-class _TableAndRows(Progress):
-    """Rows below a table, if there is one."""
-
-    table: RenderableType | None = None
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        if self.table is not None:
-            yield self.table
-        yield from super().get_renderables()
-
-
-def _rows(console: Console) -> _TableAndRows:
+def _rows(console: Console) -> Progress:
     one_line = Column(no_wrap=True)
     rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    return _TableAndRows(
+    return Progress(
         TextColumn("{task.fields[row].name}", markup=False, table_column=one_line),
         TextColumn("{task.fields[row].step}", markup=False, table_column=rest),
         _Bar(),
@@ -321,9 +290,6 @@ class MeasureProgress:
         return f", at most {clock(rest + to_come)} left"
 
 
-# Lines of a terminal that the table leaves to what goes on below it.
-BELOW = 8
-COLUMNS = ("workload", "benchmark", "variant", "ratio to the baseline", "rounds")
 # A row whose interpreter was optimised otherwise than the baseline's: its ratio is of that too.
 BUILT_OTHERWISE = "built otherwise"
 STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.UNDECIDED: "dim"}
@@ -341,9 +307,7 @@ class DecidedRows:
     def __init__(self, display: Display, baseline: str) -> None:
         self.display, self._baseline = display, baseline  # the display of the next stage may be another
         self._shown: dict[RowKey, Comparison] = {}
-        self._built_otherwise: set[str] = set()
         self._open: dict[tuple[str, str], int] = {}
-        self._workload = ""
 
     def __call__(self, look: Look) -> None:
         place = (look.workload.name, look.benchmark.name)
@@ -354,15 +318,11 @@ class DecidedRows:
             if (*place, label) not in self._shown and (look.is_last or comparison.verdict is not Verdict.UNDECIDED)
         ]
         new.sort(key=lambda row: (row[1].verdict is Verdict.UNDECIDED, row[1].ratio.estimate))
-        self._begin(place[0])
-        self._built_otherwise |= look.built_otherwise
         for key, comparison in new:
             self._shown[key] = comparison
-            if not self.display.redraws:
-                self.display.log(line(key, comparison, built_otherwise=key[2] in self._built_otherwise))
+            said = line(key, comparison, built_otherwise=key[2] in look.built_otherwise)
+            self.display.log(said, STYLES.get(comparison.verdict, ""))
         self._open[place] = sum((*place, label) not in self._shown for label in rows)
-        if self.display.redraws:
-            self.display.set_table(self._table())
 
     @property
     def counts(self) -> str:
@@ -370,32 +330,6 @@ class DecidedRows:
         decided = sum(comparison.verdict is not Verdict.UNDECIDED for comparison in self._shown.values())
         total = len(self._shown) + sum(self._open.values())
         return f"{decided} of {total} rows decided" if total else ""
-
-    def end(self) -> None:
-        """Leave what the table shows on the terminal."""
-        self._begin("")
-
-    def _begin(self, workload: str) -> None:
-        """Leave the table of the workload before on the terminal, and begin one for this."""
-        if workload != self._workload and self.display.redraws and self._rows():
-            self.display.keep(self._table(whole=True))
-            self.display.set_table(None)
-        self._workload = workload
-
-    def _rows(self) -> list[tuple[RowKey, Comparison]]:
-        return [(key, comparison) for key, comparison in self._shown.items() if key[0] == self._workload]
-
-    def _row_text(self, label: str) -> str:
-        return f"{label}, {BUILT_OTHERWISE}" if label in self._built_otherwise else label
-
-    def _table(self, *, whole: bool = False) -> Table:
-        """Return the table of this workload; what does not fit the terminal is left out at its top unless `whole`."""
-        table = Table(*COLUMNS, box=None, pad_edge=False, header_style="dim")
-        rows = self._rows()
-        for key, comparison in rows if whole else rows[-max(1, self.display.height - BELOW) :]:
-            cells = (*key[:2], self._row_text(key[2]), comparison_text(comparison), str(comparison.ratio.rounds))
-            table.add_row(*map(Text, cells), style=STYLES.get(comparison.verdict, ""))
-        return table
 
 
 def line(key: RowKey, comparison: Comparison, *, built_otherwise: bool = False) -> str:
