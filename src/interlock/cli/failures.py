@@ -40,7 +40,7 @@ def keep_log(error: Exception, argv: Sequence[str]) -> Path | None:
     """
     text = _describe(error, argv)
     prefix = f"error-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-"
-    for folder in (_cache_logs, _temporary):
+    for folder in (_cache_logs, tempfile.gettempdir):
         try:
             descriptor, name = tempfile.mkstemp(".log", prefix, folder())
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -58,10 +58,6 @@ def _cache_logs() -> Path:
     for old in sorted(folder.glob("error-*.log"))[: -KEPT + 1]:
         old.unlink(missing_ok=True)
     return folder
-
-
-def _temporary() -> Path:
-    return Path(tempfile.gettempdir())
 
 
 def _describe(error: Exception, argv: Sequence[str]) -> str:

@@ -70,7 +70,10 @@ def run(options: PickOptions) -> None:
     )
     packages = requirements.read(criteria.needs, untrusted.read_text, Path.exists) if options.needs else None
     paths, known = open_project()
-    _check_baseline(known, options.baseline)
+    labels = [label for variant in known.variants.values() for label in variant.labels]
+    if options.baseline is not None and options.baseline not in labels:
+        todo = nearest(options.baseline, labels)
+        raise UsageError(key="--baseline", found=f"there is no variant '{options.baseline}'", todo=todo)
     shipped = _shipped(paths)
     recorded = _recorded(paths, options.results, options.experiment, shipped)
     if not options.workload:
@@ -92,13 +95,6 @@ def run(options: PickOptions) -> None:
         _print(picked, why=options.why)
     if picked.decision is Decision.NOTHING:
         raise PickError(found=picked.answer, todo="Relax a constraint; the reasons for each image are above.")
-
-
-def _check_baseline(known: Catalog, baseline: str | None) -> None:
-    """Raise UsageError for a variant or mode that does not exist."""
-    labels = [label for variant in known.variants.values() for label in variant.labels]
-    if baseline is not None and baseline not in labels:
-        raise UsageError(key="--baseline", found=f"there is no variant '{baseline}'", todo=nearest(baseline, labels))
 
 
 def _print(picked: Pick, *, why: bool) -> None:

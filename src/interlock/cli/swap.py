@@ -93,7 +93,8 @@ def swap_command(
             return PlannedFile(path, text, made.text, made.warnings, made.paths)
 
         def ready(made: SwapPlan) -> list[Caveat]:
-            of_all = _caveats_of_all(made, caveats)
+            of_files = (caveat for file in made.files for caveat in file.warnings if not caveat.line)
+            of_all = by_weight([*caveats, *of_files])
             _print_caveats(made, of_all)
             if write and not local and not image.pinned:
                 raise SwapError(
@@ -220,11 +221,6 @@ def _file_data(file: PlannedFile) -> SwappedFile:
 def _json_name(path: Path) -> str:
     """Return a file's name, in which escapes stand for bytes that are no UTF-8: JSON has none."""
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _caveats_of_all(made: SwapPlan, caveats: Sequence[Caveat]) -> list[Caveat]:
-    """Return what is to know of the swap as a whole, the heaviest first."""
-    return list(by_weight([*caveats, *(caveat for file in made.files for caveat in file.warnings if not caveat.line)]))
 
 
 def _print_caveats(made: SwapPlan, of_all: Sequence[Caveat]) -> None:

@@ -28,7 +28,6 @@ from interlock.cli.options import (
     quiet,
 )
 from interlock.cli.preparing import ready_machine
-from interlock.engine import finding
 from interlock.engine.protocol import Feature
 from interlock.errors import UsageError, nearest
 from interlock.measure.assignment import Assignment
@@ -36,7 +35,6 @@ from interlock.measure.explaining import explain
 from interlock.report import why
 from interlock.report.tables import rich_parts
 from interlock.results import store
-from interlock.results.experiments import EngineName
 from interlock.results.files import write_atomically
 from interlock.results.json_documents import Explained
 from interlock.results.profiles import LockSites
@@ -87,7 +85,8 @@ def why_command(
         return
     variants = list(dict.fromkeys(split_label(label)[0] for label in labels))
     with quiet(as_json), ready_machine(paths, known, True, agreed=False, engine=engine, as_root=as_root) as machine:
-        _require_bpf(machine.name)
+        if refused := machine.cannot(Feature.STACKS):  # before anything is built
+            raise refused
         built = build_variants(machine, known, variants, build_options(paths, release))
         fail_on_failed_builds(built, lead_to(machine.name, engine, as_root=as_root).words)
         settings = Settings(
@@ -137,13 +136,6 @@ def _answer(
         typer.echo(Explained(variants=sites).model_dump_json(indent=1))
         return
     _show(sites, labels, unit)
-
-
-def _require_bpf(engine: EngineName | None) -> None:
-    """Raise UnsupportedHereError if this machine is the engine and lacks what stacks need, before anything is built."""
-    refused = finding.cannot(engine, Feature.STACKS)
-    if refused is not None:
-        raise refused
 
 
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:

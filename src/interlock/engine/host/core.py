@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from interlock.catalog import project
@@ -21,12 +20,12 @@ from interlock.errors import BuildError
 def core_here(known: Catalog, cache: Path, account: Account = MYSELF) -> CoreSet:
     """Return the core set of this machine as the engine."""
     chosen = CoreSet([], [])
-    compiler = _why_not_compiled()
+    lacking = toolchain.missing(toolchain.PROGRAMS)
     for label in project.select_labels(known.variants, [CORE]):
         name, mode = split_label(label)
         variant = known.variants[name]
         if variant.kind is SourceKind.SOURCE:
-            reasons, stands_in = [compiler] if compiler else [], label
+            reasons, stands_in = [toolchain.cannot_compile(lacking)] if lacking else [], label
         elif variant.prefix is not None:
             reasons, stands_in = list(filter(None, [why_not(variant, cache, account)])), label
         else:
@@ -39,25 +38,17 @@ def core_here(known: Catalog, cache: Path, account: Account = MYSELF) -> CoreSet
     return chosen
 
 
-def _why_not_compiled() -> str:
-    lacking = toolchain.missing(toolchain.PROGRAMS)
-    return toolchain.cannot_compile(lacking) if lacking else ""
-
-
 def _stand_in(known: Catalog, variant: Variant, cache: Path, account: Account) -> tuple[str, list[str]]:
     """Return the newest variant that is here in place of one that needs containers; else why there is none."""
     reasons = [f"a variant of kind '{variant.kind.value}' needs a container engine"]
-    standing = (other for other in known.variants.values() if other.stands_for == variant.name)
-    for other in _newest_first(standing):
+    standing = [other for other in known.variants.values() if other.stands_for == variant.name]
+    standing.sort(key=lambda other: [int(part) for part in other.release_line.split(".")], reverse=True)
+    for other in standing:
         reason = why_not(other, cache, account)
         if not reason:
             return other.name, []
         reasons.append(f"{other.name}, which stands for it: {reason}")
     return "", reasons
-
-
-def _newest_first(variants: Iterator[Variant]) -> list[Variant]:
-    return sorted(variants, key=lambda variant: [int(part) for part in variant.release_line.split(".")], reverse=True)
 
 
 def why_not(variant: Variant, cache: Path, account: Account = MYSELF) -> str:

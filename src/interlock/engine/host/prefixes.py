@@ -225,6 +225,9 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
     log: list[str] = []
     log_name = f"{plan.variant.name}-{plan.profile}-host"
     settings = {
+        **{name: os.environ[name] for name in (EXPERIMENT,) if name in os.environ},
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": LOCALE,
         "PREFIX": str(plan.prefix),
         "SYMBOLS": str(_symbols(plan.prefix)),
         "BUILD_DIR": str(work / "build"),
@@ -232,7 +235,7 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
         "JOBS": str(os.cpu_count() or 1),
         MIRROR: mirror_url(),
     }
-    environment = network_settings(options.cache, account) | _build_environment() | settings
+    environment = network_settings(options.cache, account) | settings
     for script in (name for name in SCRIPTS if name in plan.files):
         code = 0
         for line in _lines(account.command(["sh", str(work / "files" / script)]), environment, work, log):
@@ -263,11 +266,6 @@ def network_settings(cache: Path, account: Account) -> dict[str, str]:
     account.give(home / ".cache")  # the rest is root's, who writes to it
     of_home = {name for name in kept if name.startswith("XDG_")} | {"PIP_CONFIG_FILE", "PIP_CACHE_DIR"}
     return {name: value for name, value in kept.items() if name not in of_home} | {"HOME": str(home)}
-
-
-def _build_environment() -> dict[str, str]:
-    mark = {name: os.environ[name] for name in (EXPERIMENT,) if name in os.environ}
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": LOCALE, **mark}
 
 
 def _lines(argv: list[str], environment: dict[str, str], folder: Path, log: list[str]) -> Iterator[str]:

@@ -34,6 +34,7 @@ from interlock.untrusted import parse_json
 FOR_DEVELOPERS = re.compile(
     r"^(tests?|testing|conftest|test_.*|.*_tests?|_test.*|examples?|docs?|benchmarks?|setup|noxfile|tasks)$"
 )
+NOT_PUBLIC = re.compile(f"_|{FOR_DEVELOPERS.pattern}")
 SOURCE, EXTENSION = ".py", ".so"
 
 
@@ -79,7 +80,8 @@ def top_modules(files: Sequence[str]) -> list[str]:
     modules = dict(_modules(files))
     packages = {name for name, path in modules.items() if path.stem.split(".")[0] == "__init__"}
     names = [name for name in modules if not any(parent in packages for parent in _parents(name))]
-    return sorted(name for name in names if _is_public(name))
+    parts_of = {name: name.split(".") for name in names}
+    return sorted(name for name, parts in parts_of.items() if not any(map(NOT_PUBLIC.match, parts)))
 
 
 def extension_modules(files: Sequence[str]) -> list[str]:
@@ -114,11 +116,6 @@ def _modules(files: Sequence[str]) -> Iterator[tuple[str, PurePosixPath]]:
 def _parents(module: str) -> list[str]:
     parts = module.split(".")
     return [".".join(parts[:end]) for end in range(1, len(parts))]
-
-
-def _is_public(module: str) -> bool:
-    parts = module.split(".")
-    return not any(part.startswith("_") or FOR_DEVELOPERS.match(part) for part in parts)
 
 
 INSTALL_S, LIST_S = 900, 60

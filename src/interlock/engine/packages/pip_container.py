@@ -50,6 +50,7 @@ SECTIONS = ("global", "install", ":env:")
 ALIASES = {"default-timeout": "timeout", "pypi-url": "index-url"}
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+TRUSTING = ("PIP_CERT", "GIT_SSL_CAINFO", *BUNDLES)
 SYSTEM_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 OF_THE_AUDIT = {
     "PIP_CACHE_DIR": f"{AUDIT}/pip",
@@ -122,7 +123,7 @@ def translate(known: Mapping[str, str], environment: Mapping[str, str], named: M
     proxies = {name: value for name, value in environment.items() if name.lower() in PROXIES}
     variables = {f"PIP_{name.upper().replace('-', '_')}": value for name, value in settings.items() if value}
     return PipSettings(
-        {**OF_THE_AUDIT, **named, **proxies, **variables, **(_trusting(CERTIFICATES) if bundle else {})},
+        {**OF_THE_AUDIT, **named, **proxies, **variables, **dict.fromkeys(TRUSTING if bundle else (), CERTIFICATES)},
         files,
         _is_here([*settings.values(), *proxies.values()]),
     )
@@ -134,12 +135,6 @@ def _bundle(cert: str, environment: Mapping[str, str]) -> Path | None:
     default = ssl.get_default_verify_paths().cafile
     paths = [Path(name).expanduser() for name in named if name] + [SYSTEM_BUNDLE] + ([Path(default)] if default else [])
     return next((path for path in paths if path.is_file()), None)
-
-
-def _trusting(bundle: str) -> dict[str, str]:
-    return dict.fromkeys(
-        ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"), bundle
-    )
 
 
 def _moved(value: str, place: str, files: dict[str, Path]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -27,6 +28,11 @@ class Resolved:
     @property
     def key(self) -> str:
         return canonicalize_name(self.name)
+
+    @property
+    def file(self) -> str:
+        """Return the file's name, as pip writes it."""
+        return unquote(self.place.partition("#")[0].rpartition("/")[2])
 
     @property
     def lasting(self) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import unquote
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -227,7 +226,7 @@ class WheelBuilder:
         if reason and len(packages) > 1:
             return {key: wheel for package in packages for key, wheel in self._download([package]).items()}
         return {
-            package.key: Wheel(package, "" if reason else f"{WHEELS}/{_file_of(package)}", reason=reason)
+            package.key: Wheel(package, "" if reason else f"{WHEELS}/{package.file}", reason=reason)
             for package in packages
         }
 
@@ -270,7 +269,3 @@ class WheelBuilder:
         # The lines have the hashes; with the option pip would also ask for hashes of build requirements.
         said = inside.pip(*words, "--no-deps", "--quiet", "-r", ASKED, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")
         return failure(said, deadline_s)
-
-
-def _file_of(package: Resolved) -> str:
-    return unquote(package.place.partition("#")[0].rpartition("/")[2])
