@@ -227,7 +227,7 @@ def test_a_file_is_on_the_page_with_where_it_is_fetched_from() -> None:
     part = interpreter.model_copy(update={"places": ["pip/a==1", "pool/main/a/a.whl", "https://example.org/a.whl"]})
     text = page(changed(interpreter=part), None)
     (row,) = [row for table in tables(text) for row in table if row[0] == part.file and row[-1] == NAME]
-    assert row[2] == "pip's index, Debian pool, example.org"
+    assert row[2] == "pip's index, apt's mirror, example.org"
 
 
 @pytest.mark.parametrize("name", ["without a record", "with a record", "with pipes and lines"])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from urllib.parse import urlsplit
 
 from interlock.catalog.project import Catalog
-from interlock.catalog.sources import Download
+from interlock.catalog.sources import Download, host_of
 from interlock.catalog.types import label_of
 from interlock.catalog.variants import Family, Mode, SourceKind, SupportPhase, Variant
 from interlock.report.tables import markdown_table
@@ -158,12 +157,7 @@ def _megabytes(size_bytes: int) -> str:
 
 
 def _hosts_of(download: Download) -> str:
-    return ", ".join(dict.fromkeys(map(_host_of, download.places)))
-
-
-def _host_of(place: str) -> str:
-    """Return the host of a location, or the name of its archive."""
-    return {"pool": "Debian pool", "pip": "pip's index"}.get(place.split("/", 1)[0]) or urlsplit(place).netloc
+    return ", ".join(dict.fromkeys(map(host_of, download.places)))
 
 
 def _modes(catalog: Catalog) -> list[str]:
