@@ -123,12 +123,12 @@ def benchmarks(session: nox.Session) -> None:
 
 @nox.session
 def publish(session: nox.Session) -> None:
-    """Build, check, push and publish variants (docs/images.md): `nox -s publish -- HOST/NAMESPACE FOLDER VARIANT ...`.
+    """Train, build, check, push and publish variants: `nox -s publish -- HOST/NAMESPACE FOLDER VARIANT ...`.
 
-    --standard takes standard builds; --push-only leaves out the last step, and --join FOLDER ... is that step alone.
-    Other options are that step's: --key=FILE, --unsigned.
+    --push-only leaves out the last step, and --join FOLDER ... is that step alone. Other options are that step's:
+    --key=FILE, --unsigned.
     """
-    own = {"--standard", "--push-only", "--join"}
+    own = {"--push-only", "--join"}
     options = [word for word in session.posargs if word.startswith("--")]
     words = [word for word in session.posargs if word not in options]
     install(session, "all")
@@ -136,12 +136,11 @@ def publish(session: nox.Session) -> None:
         if len(words) < 3:
             session.error("name a registry (HOST/NAMESPACE), a folder to record in, and variants")
         registry, folder, *variants = words
-        words, standard = [folder], "--standard" in options
-        release = [] if standard else ["--release"]
-        profile = "standard" if standard else "release"
-        session.run("interlock", "build", *variants, *release, "--cache-from", registry)
-        session.run("interlock", "check", *variants, *release)
-        session.run("interlock", "push", *variants, "--profile", profile, "--registry", registry, "--record", folder)
+        words = [folder]
+        session.run("interlock", "train", *variants)
+        session.run("interlock", "build", *variants, "--cache-from", registry)
+        session.run("interlock", "check", *variants)
+        session.run("interlock", "push", *variants, "--registry", registry, "--record", folder)
     if "--push-only" not in options:
         session.run("interlock", "publish", *words, *(option for option in options if option not in own))
 

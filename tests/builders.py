@@ -267,10 +267,9 @@ def make_base(**changes: Any) -> BaseImage:
 
 def make_built(variant: str, outcome: Outcome = OK, optimisations: list[str] | None = None) -> Built:
     if outcome.state is not State.OK:
-        return Built(variant=variant, profile="standard", outcome=outcome)
+        return Built(variant=variant, outcome=outcome)
     return Built(
         variant=variant,
-        profile="standard",
         outcome=outcome,
         tag=f"localhost/interlock/python:{variant}-trixie",
         image_id=f"sha256:{variant}",
@@ -282,8 +281,8 @@ def make_built(variant: str, outcome: Outcome = OK, optimisations: list[str] | N
 
 
 def make_published(name: str, **changes: Any) -> Published:
-    """A published image: cpython-3.14t's in the release profile, unless told otherwise."""
-    data = {"registry": "registry.example:5000/team", "tag": "3.14t-trixie-release", "digest": f"sha256:{'d' * 64}"}
+    """A published image: cpython-3.14t's, unless told otherwise."""
+    data = {"registry": "registry.example:5000/team", "tag": "3.14t-trixie", "digest": f"sha256:{'d' * 64}"}
     more = {"platforms": ["linux/amd64"], "version": "3.14.4", "signed": True, "date": "2026-11-28"}
     return Published.model_validate({"name": name, **data, **more, **changes})
 
@@ -327,7 +326,6 @@ def make_settings(variants: Sequence[str]) -> Settings:
         rounds=3,
         seed=7,
         baseline=variants[0],
-        profile="standard",
         variants=list(variants),
         workloads=["locks"],
         profiled=True,

@@ -250,7 +250,7 @@ def project(tmp_path: Path) -> Path:
     for folder in ("variants", "workloads"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=ignored)
     (copy / "dockerfiles").mkdir()
-    for part in (*(ROOT / "dockerfiles").glob("*.j2"), ROOT / "dockerfiles/fetch.sh"):
+    for part in (path for glob in ("*.j2", "*.sh") for path in (ROOT / "dockerfiles").glob(glob)):
         shutil.copy(part, copy / "dockerfiles")
     return copy
 

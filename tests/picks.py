@@ -71,7 +71,7 @@ def make_evidence(
     recorded = RecordedExperiment(Path("results/own"), experiment_of(figures, **(experiment or {})), shipped)
     values = values_of(figures, rss_bytes or {})
     catalog = catalog_of(figures, recorded.experiment.workloads, variants or {})
-    wanted = Criteria(weights=parse_weights(weights), **{"cpus": 1, "profile": "standard", **criteria})
+    wanted = Criteria(weights=parse_weights(weights), **{"cpus": 1, **criteria})
     return Evidence(recorded, recorded_figures(recorded.experiment, values), catalog, wanted, TODAY, audits or {})
 
 
@@ -153,9 +153,7 @@ def catalog_of(
         modes = [split_label(label)[1] for label in figures if split_label(label)[0] == name]
         declared = [{"name": mode, "summary": "a mode"} for mode in modes if mode not in {None, TWIN}]
         variants[name] = make_variant(name, **{"modes": declared, **changes.get(name, {})})
-    return Catalog(
-        bases={}, profiles={}, families={}, differences={}, variants=variants, workloads=dict(workloads), conditions={}
-    )
+    return Catalog(bases={}, families={}, differences={}, variants=variants, workloads=dict(workloads), conditions={})
 
 
 def contender(label: str, speed: float, standing: Standing, rank: Rank = Rank.WORSE) -> Contender:
@@ -194,8 +192,7 @@ def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
         "answer": "switch",
         "experiment": "2026-11-21-a",
         "shipped": True,
-        "profile": "standard",
-        "measured_profile": "standard",
+        "measured_otherwise": "",
         "elsewhere": [],
         "cpus": 2,
         "measured_cpus": 2,

@@ -96,7 +96,6 @@ def _settings(words: list[str], host: str) -> Settings:
         rounds_limit=limit,
         seed=int(words[words.index("--seed") + 1]) + (host == "liar"),
         baseline=words[words.index("--baseline") + 1],
-        profile="standard",
         variants=words[words.index("--variants") + 1].split(","),
         workloads=words[words.index("--workloads") + 1].split(","),
         profiled="--no-profile" not in words,

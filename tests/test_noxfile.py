@@ -85,7 +85,7 @@ class Noted:
         raise StoppedError(words)
 
 
-IMAGES = [("build", "--release"), ("check", "--release"), ("push", "release")]
+IMAGES = [("train", "a"), ("build", "--cache-from"), ("check", "a"), ("push", "--record")]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def make_tried(
     data: dict[str, Any] = {
         "command": "interlock trial service --load 'wrk {url}/'",
         "settings": make_settings(labels).model_copy(
-            update={"workloads": [workload.name], "rounds": 8, "quick": False, "profile": "release"}
+            update={"workloads": [workload.name], "rounds": 8, "quick": False}
         ),
         "workloads": {workload.name: workload},
         "images": [make_built(name) for name in dict.fromkeys(split_label(label)[0] for label in labels)],

@@ -167,6 +167,10 @@ class BuildError(InterlockError):
     exit_code = 5
 
 
+class NoProfileError(BuildError):
+    """No stored profile of optimisation is of the compiler that builds; `found` names the compiler."""
+
+
 class SourceUnavailableError(BuildError):
     """No location has a source; `found` starts with the host and the error of the first location asked."""
 

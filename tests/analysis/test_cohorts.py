@@ -9,8 +9,8 @@ import pytest
 from interlock.analysis.cohorts import Cohort, Extract, by_cohort, check_comparable, kind_summaries
 from interlock.analysis.statistics import ratio_over
 from interlock.errors import KindError
-from tests.analysis.extracts import OTHER, THIRD, make_extract, make_record, rounds_of
-from tests.builders import make_benchmark, make_experiment, make_workload
+from tests.analysis.extracts import OTHER, THIRD, make_extract, rounds_of
+from tests.builders import make_benchmark, make_built, make_experiment, make_workload
 
 
 def cohort_of(**changes: Any) -> Cohort:
@@ -60,10 +60,10 @@ def test_another_kind_of_host_is_refused_with_the_facts_that_differ(changed: dic
     assert caught.value.exit_code == 2
 
 
-def test_another_baseline_and_another_profile_are_refused_too() -> None:
-    settings = make_record({OTHER: 2.0}).settings.model_copy(update={"profile": "release"})
-    with pytest.raises(KindError, match=r"\bstandard\b.*\brelease\b"):
-        check_comparable("A and B", cohort_of(), cohort_of(settings=settings))
+def test_another_build_of_the_baseline_is_refused_too() -> None:
+    plain, trained = ([make_built("cpython-3.13", optimisations=names)] for names in ([], ["PGO", "LTO"]))
+    with pytest.raises(KindError, match=r"neither PGO nor LTO.* and .*PGO and LTO"):
+        check_comparable("A and B", cohort_of(images=plain), cohort_of(images=trained))
 
 
 def test_hosts_may_differ_in_their_name_and_memory() -> None:

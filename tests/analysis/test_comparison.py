@@ -402,13 +402,13 @@ def test_a_row_that_is_built_otherwise_than_the_baseline_says_so_as_far_as_it_is
         make_built("unknown"),
         make_built("alike", optimisations=[]),
     ]
-    facts = {BASE: make_facts(), OTHER: make_facts(optimisation="-O2"), "alike": make_facts()}
-    experiment = make_experiment([BASE, OTHER], images=images, facts=facts)
-    said = compare.built_otherwise(facts, images, OTHER, BASE)
-    assert re.fullmatch(r"-O2 \+ PGO \+ LTO .* -O3", said)
-    assert compare.built_otherwise(facts, images, f"{OTHER}+mode", BASE) == said
-    assert compare.built_otherwise(facts, images, "unknown", BASE) == ""
-    assert compare.built_otherwise(facts, images, "alike", BASE) == ""
+    experiment = make_experiment([BASE, OTHER], images=images)
+    said = compare.built_otherwise(images, OTHER, BASE)
+    assert re.fullmatch(r"PGO and LTO .* neither PGO nor LTO", said)
+    assert compare.built_otherwise(images, f"{OTHER}+mode", BASE) == said
+    assert compare.built_otherwise(images, "unknown", BASE) == ""
+    assert compare.built_otherwise(images, "alike", BASE) == ""
+    assert compare.baseline_optimisation(experiment) == "neither PGO nor LTO"
     (table,) = compare.tables(experiment, {(OTHER, "locks"): {"uncontended": by_rounds(2)}}, {})
     assert {row.label: row.notes for row in table.rows} == {
         BASE: (),

@@ -14,7 +14,7 @@ from tests.builders import make_built, make_cell, make_experiment, make_settings
 def record(**seconds: float) -> BuildRecord:
     builds = [make_built(name).model_copy(update={"duration_s": one}) for name, one in seconds.items()]
     return BuildRecord(
-        name="2026-11-21-b", tool_version="0", command="", started="", duration_s=50, profile="standard",
+        name="2026-11-21-b", tool_version="0", command="", started="", duration_s=50,
         side_by_side=2, host={}, builds=builds,
     )  # fmt: skip
 

@@ -189,7 +189,7 @@ def test_scripts_and_keys_that_are_there_are_accepted_and_read(project: Path) ->
 def test_the_texts_of_generated_files_are_the_templates_and_what_they_share() -> None:
     texts = catalogs.read_texts(ROOT)
     templates = {path.name for path in (ROOT / "dockerfiles").glob("*.j2")}
-    assert texts.templates.keys() == {*templates, "fetch.sh"}
+    assert texts.templates.keys() == {*templates, "fetch.sh", "optimise.sh"}
     for folder, read in (("patches", texts.patches), ("steps", texts.steps), ("keys", texts.keys)):
         assert read.keys() == {path.name for path in (ROOT / "variants" / folder).iterdir()}
 
@@ -227,14 +227,14 @@ def test_a_variant_that_shares_a_build_has_all_of_it_and_its_own_finish(project:
     variants = catalogs.load(project).variants
     one, owner = variants["borrower"], variants["cpython-3.13"]
     assert one.parts == owner.parts != []
-    assert (one.libraries, one.build_packages, one.release) == (
+    assert (one.libraries, one.build_packages, one.optimise) == (
         owner.libraries,
         owner.build_packages,
-        owner.release,
+        owner.optimise,
     )
     assert (one.shared_build, one.build_of, one.build_name) == ("cpython-3.13", None, "cpython-3.13")
     assert one.finish == Finish(steps=["zip.sh"])
-    assert one.profiles == owner.profiles
+    assert one.optimisations == owner.optimisations
     assert one.modes == [], "a mode is the variant's own"
 
 
@@ -333,19 +333,13 @@ def test_what_is_wrong_with_a_workload_that_a_user_brings_is_named(
 
 
 def test_a_missing_shared_file_is_named(project: Path) -> None:
-    (project / "variants/profiles.toml").unlink()
-    assert refused(project).file == "variants/profiles.toml"
+    (project / "variants/families.toml").unlink()
+    assert refused(project).file == "variants/families.toml"
 
 
 def test_a_shared_file_with_a_bare_key_is_refused(project: Path) -> None:
-    (project / "variants/profiles.toml").write_text('optimise = "-O3"\n', encoding="utf-8")
-    assert refusal(project).startswith("variants/profiles.toml, key 'optimise")
-
-
-def test_a_profile_that_a_variant_has_must_exist(project: Path) -> None:
-    text = (project / "variants/profiles.toml").read_text(encoding="utf-8")
-    (project / "variants/profiles.toml").write_text(text.split("[release]")[0], encoding="utf-8")
-    assert "release" in refusal(project)
+    (project / "variants/families.toml").write_text('title = "Locks"\n', encoding="utf-8")
+    assert refusal(project).startswith("variants/families.toml, key 'title")
 
 
 def test_a_condition_outside_of_any_table_is_refused(project: Path) -> None:

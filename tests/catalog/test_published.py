@@ -38,7 +38,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     [
         ("sha256:d", "sha256:D", "cpython-3.14t.digest"),
         ('["cpython-3.14t"]', '["cpython-3.99"]', "cpython-3.99"),
-        ("3.14t-trixie-release", "3.13t-trixie-release", "cpython-3.14t.tag"),
+        ("3.14t-trixie", "3.13t-trixie", "cpython-3.14t.tag"),
         ("registry.example:5000/team", "team", "cpython-3.14t.registry"),
         ('["linux/amd64"]', "[]", "cpython-3.14t.platforms"),
         ("signed = true", "signed = 2", "cpython-3.14t.signed"),
@@ -52,21 +52,12 @@ def test_what_is_wrong_is_named_with_its_file_and_key(old: str, new: str, key: s
     assert (caught.value.file, caught.value.key) == (published.FILE, key)
 
 
-def test_the_image_of_a_variant_is_that_of_its_profile() -> None:
-    variant, one = catalog().variants["cpython-3.14t"], make_published("cpython-3.14t")
-    assert published.published_image({one.name: one}, variant, "release") == one
-    assert published.published_image({one.name: one}, variant, "standard") is None
-    assert published.published_image({}, variant, "release") is None
-
-
 def test_a_published_image_has_tags_with_and_without_its_patch_release_and_base() -> None:
     variant = catalog().variants["cpython-3.14t"].model_copy(update={"version": "3.14.9"})
-    expected = ["3.14t-trixie-release", "3.14.9t-trixie-release", "3.14t", "3.14.9t"]
-    assert published.tags_of(variant, "release") == expected
-    assert published.tags_of(variant, "standard") == ["3.14t-trixie", "3.14.9t-trixie"]
+    assert published.tags_of(variant) == ["3.14t-trixie", "3.14.9t-trixie", "3.14t", "3.14.9t"]
 
 
-def test_no_two_variants_or_profiles_are_published_by_one_tag() -> None:
+def test_no_two_variants_are_published_by_one_tag() -> None:
     variants = catalog().variants.values()
-    every = Counter(tag for one in variants for profile in one.profiles for tag in published.tags_of(one, profile))
+    every = Counter(tag for one in variants for tag in published.tags_of(one))
     assert [tag for tag, count in every.items() if count > 1] == []

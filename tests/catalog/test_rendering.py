@@ -18,8 +18,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog import rendering
 from interlock.catalog.overlay import TABLES
 from interlock.catalog.project import Catalog, FileTexts
-from interlock.catalog.variants import FOLDERS, ProfileFlags, SourceKind, Variant
-from interlock.errors import UsageError
+from interlock.catalog.variants import FOLDERS, SourceKind, Variant
 from interlock.results import generated
 from tests.builders import (
     FROM_ARCHIVE,
@@ -46,8 +45,10 @@ def known_texts() -> FileTexts:
     return catalogs.read_texts(ROOT)
 
 
-def all_files() -> dict[str, str]:
-    return rendering.generated_files(catalogs.load(ROOT), catalogs.read_texts(ROOT))
+def all_files(catalog: Catalog | None = None) -> dict[str, str]:
+    """Return the generated files but the copies of profiles, which tests/catalog/test_trained.py looks at."""
+    made = rendering.generated_files(catalog or catalogs.load(ROOT), catalogs.read_texts(ROOT))
+    return {path: text for path, text in made.items() if isinstance(text, str)}
 
 
 @cache
@@ -79,8 +80,7 @@ OF_AN_ARCHIVE = {"Dockerfile", "unpack.sh", "fetch.sh"}
 def rendered(variant: Variant, **texts: dict[str, str]) -> dict[str, str]:
     return rendering.render(
         variant,
-        known_catalog().bases["trixie"],
-        known_catalog().profiles,
+        known_catalog(),
         FileTexts(templates=known_texts().templates, **texts),
     )
 
@@ -106,7 +106,8 @@ def test_every_promised_variant_has_a_dockerfile_and_its_scripts_if_it_is_built(
 def test_a_folder_holds_nothing_but_what_its_dockerfile_copies() -> None:
     for variant in known_catalog().variants.values():
         named = {f"{FOLDERS[key]}/{name}" for key, names in variant.named_files.items() for name in names}
-        always = ALWAYS if variant.parts else OF_AN_ARCHIVE if variant.archives else {"Dockerfile"}
+        always = ALWAYS | ({"optimise.sh"} if variant.is_trained else set())
+        always = always if variant.parts else OF_AN_ARCHIVE if variant.archives else {"Dockerfile"}
         assert in_folder(variant.name) == always | named, variant.name
         copied = re.findall(r"^COPY (?!--from)(.*)$", dockerfile_of(variant), re.MULTILINE)
         assert named <= set(" ".join(copied).split()), variant.name
@@ -138,7 +139,7 @@ def test_a_mode_changes_no_file_that_an_image_is_built_from() -> None:
     modeless = {name: one.model_copy(update={"modes": []}) for name, one in known_catalog().variants.items()}
     assert modeless != known_catalog().variants
     changed = known_catalog().model_copy(update={"variants": modeless})
-    assert rendering.generated_files(changed, known_texts()) == files()
+    assert all_files(changed) == files()
 
 
 def test_no_template_branches_on_a_version() -> None:
@@ -244,7 +245,6 @@ def test_a_dockerfile_of_any_kind_says_what_it_is_in_its_labels(changes: dict[st
         'org.opencontainers.image.version="3.13.1"',
         'org.opencontainers.image.licenses="PSF-2.0"',
         'interlock.variant="cpython-3.13"',
-        'interlock.profile="${PROFILE}"',
     ):
         assert f" {label}" in text
     # The classic builder takes a trailing backslash for a continuation of what follows.
@@ -401,7 +401,7 @@ def test_the_finish_fetches_what_it_needs_and_then_runs_its_steps_in_their_order
 def owner_and_borrower(**changes: Any) -> tuple[dict[str, str], dict[str, str]]:
     """The files of a variant and of one that shares its build, of which a few things differ."""
     source = make_source(patches=["mend.patch"], prepare=["a.sh"], configure=["--with-x"])
-    shared = {"interpreter": source, "build_packages": ["clang"], "release": {"configure": ["--with-lto"]}}
+    shared = {"interpreter": source, "build_packages": ["clang"], "optimise": {"configure": ["--with-lto"]}}
     owner = make_variant("owner", **shared)
     borrower = make_variant(
         "borrower",
@@ -438,31 +438,33 @@ def test_every_committed_variant_that_shares_a_build_has_the_build_of_its_owner(
             assert own == other, variant.name
 
 
-def test_the_flags_of_a_profile_come_from_the_variants_file() -> None:
-    variant = make_variant(release={"configure": ["--with-lto"]})
-    assert rendering.profile_flags(variant, "release") == ProfileFlags(configure=["--with-lto"])
-    assert rendering.profile_flags(variant, "standard") == ProfileFlags()
+def test_configure_is_told_how_the_build_is_optimised_before_the_variants_own_words_and_the_label_has_both() -> None:
+    source = make_source(configure=["--with-x"])
+    files = rendered(make_variant(interpreter=source, optimise={"configure": ["--with-lto"]}))
+    assert '"OPT=-DNDEBUG -fwrapv -O3 -Wall" \\\n    "--with-lto" \\\n    "--with-x"\n' in files["build.sh"]
+    assert 'interlock.configure="--with-lto --with-x"' in files["Dockerfile"]
 
 
-def test_make_is_told_what_to_learn_from_and_what_else_the_profile_says() -> None:
-    variant = make_variant(release={"profile_task": "-m test --pgo", "make": ["BOLT=1", "-L$PREFIX"]})
-    words = ["PROFILE_TASK=-m test --pgo", "BOLT=1", "-L$PREFIX"]
-    assert rendering.make_words(variant, "release") == words
-    assert rendering.make_words(variant, "standard") == []
-    quoted = " ".join(f'"{word}"' for word in words)
-    text = rendered(variant)["build.sh"]
-    assert f'make -j "$JOBS" {quoted};' in text
-    assert 'make -j "$JOBS";' in text
+def test_make_is_told_what_to_count_and_what_compiles_by_it() -> None:
+    variant = make_variant(
+        optimise={
+            "configure": ["--enable-optimizations"],
+            "training": "-m test --pgo",
+            "make": ["BOLT=1", "-L$PREFIX"],
+            "training_targets": ["build_first", "count"],
+            "target": "build_by_it",
+        }
+    )
+    script = rendered(variant)["build.sh"]
+    assert '    train gcc "build_first count" "PROFILE_TASK=-m test --pgo" "BOLT=1" "-L$PREFIX"\n' in script
+    assert 'compile_by "$profile" build_by_it\n' in script
+    assert '\nmake -j "$JOBS"\n' in rendered(make_variant())["build.sh"]
 
 
-def test_the_modules_that_a_profile_links_into_the_interpreter_are_named_for_it_alone() -> None:
-    text = rendered(make_variant(release={"builtin_modules": ["_json", "math"]}))["build.sh"]
-    assert re.findall(r'^ +builtin="(.*)"$', text, re.MULTILINE) == ["", "_json math"]
-
-
-def test_a_profile_that_a_variant_does_not_have_is_refused_with_those_it_has() -> None:
-    with pytest.raises(UsageError, match=r"cpython-3\.13.*'release'.*standard"):
-        rendering.profile_flags(make_variant(), "release")
+def test_the_modules_that_are_linked_into_the_interpreter_are_named_where_there_are_any() -> None:
+    text = rendered(make_variant(optimise={"builtin_modules": ["_json", "math"]}))["build.sh"]
+    assert re.findall(r"^for module in (.*); do$", text, re.MULTILINE) == ["_json math"]
+    assert "for module in" not in rendered(make_variant())["build.sh"]
 
 
 def tables() -> dict[str, Any]:
@@ -518,10 +520,10 @@ def buildable() -> list[Variant]:
     return [one for one in known_catalog().variants.values() if one.kind not in here]
 
 
-def test_every_variant_that_builds_anywhere_is_a_target_in_each_of_its_profiles() -> None:
-    wanted = {rendering.target_name(variant, profile) for variant in buildable() for profile in variant.profiles}
-    assert wanted == targets().keys()
-    assert len(wanted) == sum(len(variant.profiles) for variant in buildable())
+def test_every_variant_that_builds_anywhere_is_a_target_of_the_default_group() -> None:
+    wanted = [rendering.target_name(variant) for variant in buildable()]
+    assert wanted == list(targets())
+    assert groups() == {"default": wanted}
 
 
 def test_what_needs_this_machine_and_what_others_publish_is_no_target() -> None:
@@ -532,21 +534,9 @@ def test_what_needs_this_machine_and_what_others_publish_is_no_target() -> None:
     assert all((ROOT / "dockerfiles" / context / "Dockerfile").is_file() for context in contexts)
 
 
-def test_a_target_has_the_tag_and_the_profile_that_interlock_builds() -> None:
-    tags = {
-        (f"${{PLACE}}{variant.image_tag(profile).removeprefix('localhost/')}", profile)
-        for variant in buildable()
-        for profile in variant.profiles
-    }
-    assert {(target["tags"][0], target["args"]["PROFILE"]) for target in targets().values()} == tags
-
-
-def test_every_target_is_in_the_group_of_its_profile_and_the_variable_names_the_default() -> None:
-    named = groups()
-    assert named.pop("default") == ["${PROFILE}"]
-    assert baked()["variable"]["PROFILE"]["default"] in named
-    for profile, names in named.items():
-        assert names == [name for name, target in targets().items() if target["args"]["PROFILE"] == profile]
+def test_a_target_has_the_tag_that_interlock_builds() -> None:
+    tags = {f"${{PLACE}}{variant.image_tag.removeprefix('localhost/')}" for variant in buildable()}
+    assert {target["tags"][0] for target in targets().values()} == tags
 
 
 def test_no_two_targets_write_one_cache_and_each_reads_its_own() -> None:
@@ -568,7 +558,7 @@ def test_variants_of_one_base_read_the_cache_that_has_their_shared_stages() -> N
 
 def test_a_target_has_a_name_that_bake_admits() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9_-]+", name) for name in (*targets(), *groups()))
-    assert rendering.target_name(make_variant("cpython-3.14t"), "release") == "cpython-3_14t-release"
+    assert rendering.target_name(make_variant("cpython-3.14t")) == "cpython-3_14t"
 
 
 # What Makefile.pre.in of 3.4, of 3.11 and of 3.15 says, and what must stay.

@@ -87,7 +87,8 @@ def test_an_interpreter_that_comes_from_no_place_or_from_two_is_refused(changes:
 
 @pytest.mark.parametrize("kind", [*KINDS, "build_of"])
 @pytest.mark.parametrize(
-    ("key", "value"), [("libraries", [LIBRARY]), ("build_packages", ["clang"]), ("release", {"configure": []})]
+    ("key", "value"),
+    [("libraries", [LIBRARY]), ("build_packages", ["clang"]), ("optimise", {"configure": ["--with-lto"]})],
 )
 def test_what_only_a_build_has_is_refused_where_nothing_is_built(kind: str, key: str, value: Any) -> None:
     changes = {**SHARED, "finish": FINISH} if kind == "build_of" else KINDS[kind]
@@ -169,13 +170,6 @@ def test_a_proof_names_a_thread_library_exactly_if_there_are_threads(flavour: st
         Proof.model_validate({"thread_flavour": flavour, "gil": "on", "thread_library": library})
 
 
-def test_a_profile_other_than_the_standard_one_is_in_the_tag_of_those_that_have_it() -> None:
-    plain, released = make_variant("cpython-3.14t"), make_variant("cpython-3.14t", release={"configure": []})
-    assert (plain.profiles, released.profiles) == (["standard"], ["standard", "release"])
-    tag = "localhost/interlock/python:3.14t-trixie"
-    assert [released.image_tag(profile) for profile in released.profiles] == [tag, f"{tag}-release"]
-
-
 def test_a_variant_is_ordered_plain_and_in_each_of_its_modes() -> None:
     modes = [{"name": "slow", "summary": "slowly"}, {"name": "loud", "summary": "loudly"}]
     assert make_variant("a", modes=modes).labels == ["a", "a+slow", "a+loud"]
@@ -191,12 +185,10 @@ def test_the_name_of_a_mode_is_a_folder_name_without_a_plus(name: str) -> None:
 
 def test_what_optimised_an_interpreter_is_its_builds_or_what_its_file_says_of_others() -> None:
     known = catalogs.load(ROOT).variants
-    assert known["cpython-3.13"].optimisations("standard") == []
-    assert known["cpython-3.13"].optimisations("release") == ["PGO", "LTO"]
-    assert known["cpython-3.13-zip"].optimisations("standard") == []
-    for name in ("debian-3.13", "official-3.13"):
-        assert known[name].optimisations("standard") == ["PGO", "LTO"]
-    assert known["pypy-3.11"].optimisations("standard") is None
+    assert known["cpython-2.5"].optimisations == []
+    for name in ("cpython-3.13", "cpython-3.13-zip", "debian-3.13", "official-3.13"):
+        assert known[name].optimisations == ["PGO", "LTO"]
+    assert known["pypy-3.11"].optimisations is None
 
 
 def test_what_is_built_here_cannot_say_how_others_built_it() -> None:

@@ -121,7 +121,6 @@ def test_a_shell_completes_commands_and_the_options_of_one() -> None:
     ("words", "option", "meant"),
     [
         (["doctor", "--engine", "dokcer"], "--engine", "'docker'?"),
-        (["pick", "--profile", "releas"], "--profile", "'release'?"),
     ],
 )
 def test_a_slip_in_an_option_of_few_words_is_answered_with_the_one_that_was_meant(

@@ -19,7 +19,7 @@ from interlock.measure import pyperf_runs
 from interlock.results import runs, store
 from interlock.results.answers import Pick
 from interlock.results.experiments import Estimator, Experiment, ProgramOutput
-from tests.builders import ROOT, Entry, make_cost
+from tests.builders import ROOT, Entry, make_built, make_cost
 from tests.picks import SIX, TODAY, Figures, experiment_of, noisy
 
 MEASURED = {path.stem for path in ROOT.glob("results/reference/*/*/*/*.json") if ".profile" not in path.name}
@@ -84,11 +84,11 @@ OURS: Figures = {
 
 
 def test_the_shipped_results_serve_before_anything_is_measured(run: Entry, shipped: Path) -> None:
-    code, out, err = run("--workload", "locks=2", "--workload", "startup", "--profile", "standard", "--why")
+    code, out, err = run("--workload", "locks=2", "--workload", "startup", "--why")
     assert (code, err) == (0, "")
     assert "shipped" in out
     assert "first  interlock matrix --workloads locks,startup --variants cpython-3.13," in out
-    assert "2020-01-01" in out
+    assert "2030-10-31" in out
 
 
 @pytest.mark.parametrize("workload", sorted(MEASURED))
@@ -137,7 +137,7 @@ def test_without_options_there_is_an_answer_of_two_lines(run: Entry, shipped: Pa
     code, out, err = run()
     assert (code, err, out.count("\n")) == (0, "", 2)
     assert out.split()[0] in {"SWITCH", "STAY", "MEASURE"}
-    assert picked(run("--json")[1]).measured_profile == "release"
+    assert picked(run("--json")[1]).measured_otherwise == ""
 
 
 def test_whichever_shipped_folder_is_read_the_answer_is_the_same(run: Entry, shipped: Path) -> None:
@@ -146,16 +146,15 @@ def test_whichever_shipped_folder_is_read_the_answer_is_the_same(run: Entry, shi
     assert len(answers) == 1
 
 
-def test_standard_figures_of_the_users_own_name_the_release_image(run: Entry, project: Path, shipped: Path) -> None:
-    write(project / "results", OURS)
+def test_figures_of_builds_that_are_optimised_otherwise_now_serve_and_say_so(
+    run: Entry, project: Path, shipped: Path
+) -> None:
+    write(project / "results", OURS, images=[make_built(name, optimisations=[]) for name in OURS])
     found = picked(run("--workload", "locks", "--json")[1])
-    assert (found.profile, found.measured_profile, found.shipped) == ("release", "standard", False)
+    assert (found.measured_otherwise, found.shipped) == ("neither PGO nor LTO instead of PGO and LTO", False)
     assert found.recommended is not None
-    assert found.recommended.reference == "localhost/interlock/python:3.14-trixie-release"
-    assert "standard" in run("--workload", "locks")[1]
-    studied = picked(run("--workload", "locks", "--profile", "standard", "--json")[1])
-    assert studied.recommended is not None
-    assert studied.recommended.reference == "localhost/interlock/python:3.14-trixie"
+    assert found.recommended.reference == "localhost/interlock/python:3.14-trixie"
+    assert found.measured_otherwise in run("--workload", "locks")[1]
 
 
 def test_the_answer_ends_with_the_from_line_and_the_next_commands(run: Entry, project: Path) -> None:
@@ -163,10 +162,10 @@ def test_the_answer_ends_with_the_from_line_and_the_next_commands(run: Entry, pr
     code, out, err = run("--workload", "locks", "--why")
     assert (code, err) == (0, "")
     assert [line.partition("  # ")[0] for line in out.splitlines()[-6:]] == [
-        "FROM localhost/interlock/python:3.14-trixie-release",
+        "FROM localhost/interlock/python:3.14-trixie",
         "",
         f"first  {MEASURE}",
-        "next   interlock build cpython-3.14 --release --engine host",
+        "next   interlock build cpython-3.14 --engine host",
         f"then   interlock trial . --variants cpython-3.14 {TRIED_WITH}",
         "then   interlock swap Dockerfile --to cpython-3.14",
     ]
@@ -178,7 +177,7 @@ def test_a_mode_is_recommended_with_its_env_line(run: Entry, project: Path) -> N
     write(project / "results", figures)
     code, out, _ = run("--workload", "locks", "--why")
     assert code == 0
-    assert "\nFROM localhost/interlock/python:3.13-trixie-release\nENV PYTHONMALLOC=mimalloc\n" in out
+    assert "\nFROM localhost/interlock/python:3.13-trixie\nENV PYTHONMALLOC=mimalloc\n" in out
 
 
 def test_of_several_experiments_the_latest_that_has_everything_is_taken(run: Entry, project: Path) -> None:

@@ -67,7 +67,6 @@ def ended_experiment() -> Experiment:
         ("seed", 7, 8),
         ("rounds", 3, 4),
         ("profile", True, False),
-        ("release", False, True),
         ("engine", EngineName.DOCKER, EngineName.HOST),
         ("conditions", "", "seccomp-unconfined"),
     ],

@@ -16,7 +16,7 @@ from tests.apart import command
 from tests.builders import ROOT, Entry
 
 TEXT = "FROM python:3.12-slim AS app\r\nRUN python3.12 -V # Gr\udcfc\udcdfe"
-TAG = "localhost/interlock/python:3.14t-trixie-release"
+TAG = "localhost/interlock/python:3.14t-trixie"
 
 
 @pytest.fixture
@@ -98,11 +98,9 @@ def test_a_mode_is_told_and_not_written(run: Entry, file: Path) -> None:
     assert "ENV PYTHON_GIL=1" in err
 
 
-def test_the_image_for_production_is_the_default_and_the_one_for_studying_another_tag(run: Entry, file: Path) -> None:
+def test_an_image_without_profile_guided_optimisation_is_told(run: Entry, file: Path) -> None:
     assert "without profile-guided" not in run(file, "--to", "cpython-3.14t")[2]
-    _, out, err = run(file, "--to", "cpython-3.14t", "--profile", "standard")
-    assert f"+FROM {TAG.removesuffix('-release')} AS app" in out
-    assert "without profile-guided" in err
+    assert "without profile-guided" in run(file, "--to", "cpython-3.11-deepfrozen")[2]
 
 
 def test_a_compose_file_is_swapped_by_its_name(run: Entry, tmp_path: Path) -> None:
@@ -110,8 +108,7 @@ def test_a_compose_file_is_swapped_by_its_name(run: Entry, tmp_path: Path) -> No
     file.write_text("services:\n  web: # c\n    image: python:3.12\n")
     assert run(file, "--to", "cpython-3.13", "--write", "--local")[0] == 0
     assert file.read_text() == (
-        "services:\n  web: # c\n    # interlock: was python:3.12\n"
-        "    image: localhost/interlock/python:3.13-trixie-release\n"
+        "services:\n  web: # c\n    # interlock: was python:3.12\n    image: localhost/interlock/python:3.13-trixie\n"
     )
 
 
@@ -142,7 +139,6 @@ def test_check_of_a_digest_needs_an_engine(run: Entry, file: Path) -> None:
         (["FILE"], 2, "--to"),
         (["FILE", "--to", "cpython-3.14x"], 2, "'cpython-3.14'"),
         (["FILE", "--to", "cpython-3.14t+gil-of"], 2, "'gil-on'"),
-        (["FILE", "--to", "pypy-3.11", "--profile", "release"], 5, "--profile"),
         (["FILE", "--to", "cpython-3.14", "--stage", "ap"], 1, "'app'"),
         (["FILE", "--revert"], 1, "Dockerfile"),
         (["FILE", "--revert", "--to", "cpython-3.14"], 2, "--revert"),

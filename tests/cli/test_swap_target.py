@@ -41,6 +41,6 @@ def test_of_several_recorded_digests_it_is_the_one_that_a_registry_has(
     image = SimpleNamespace(attrs={"RepoDigests": recorded})
     images = SimpleNamespace(get=lambda _: image, get_registry_data=ask)
     client = SimpleNamespace(images=images, version=lambda: {"Components": [{"Name": "Engine"}]})
-    here = Built(variant="x", profile="release", outcome=Outcome(state=State.OK), image_id="sha256:1", digest=OURS)
+    here = Built(variant="x", outcome=Outcome(state=State.OK), image_id="sha256:1", digest=OURS)
     containers = cast("DockerEngine", SimpleNamespace(client=client))
     assert _confirmed(containers, here).digest == found

@@ -92,7 +92,7 @@ def test_the_command_that_repeats_a_trial_has_its_options_and_no_value_that_may_
     service = ServiceOptions(load="wrk {url}/", env=["TOKEN=abc"], memory="256m")
     dockerfile = DockerfileOptions(build_arg=["KEY=abc"], target="app")
     measured = RoundOptions(why=why, seed=7)
-    settings = measured.settings([FAST], "release", Path("/elsewhere"))
+    settings = measured.settings([FAST], Path("/elsewhere"))
     words = _repeat(Path("site"), Path("site/Dockerfile"), settings, service, dockerfile, measured)
     assert ("--why" in words.split()) is why
     assert "abc" not in words
@@ -110,10 +110,10 @@ def test_a_trial_of_nothing_is_refused() -> None:
 
 
 def test_a_fixed_number_of_rounds_has_no_budget_unless_one_is_given() -> None:
-    assert RoundOptions().settings([FAST], "release").budget_s == 600
-    fixed = RoundOptions(rounds=3).settings([FAST], "release")
+    assert RoundOptions().settings([FAST]).budget_s == 600
+    fixed = RoundOptions(rounds=3).settings([FAST])
     assert (fixed.rounds, fixed.rounds_limit, fixed.budget_s) == (3, None, None)
-    assert RoundOptions(rounds=3, budget="90s").settings([FAST], "release").budget_s == 90
+    assert RoundOptions(rounds=3, budget="90s").settings([FAST]).budget_s == 90
 
 
 def test_files_of_a_trial_are_those_of_an_experiment(tmp_path: Path) -> None:

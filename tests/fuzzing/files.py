@@ -15,7 +15,7 @@ from interlock.analysis.pick import criteria
 from interlock.catalog import project, reading, rendering, sources
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.types import MOUNT, slug, split_label
-from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, VariantFile
+from interlock.catalog.variants import Base, Condition, Difference, Family, Optimisation, VariantFile
 from interlock.catalog.workloads import Workload, WorkloadFile
 from interlock.cli.options import parse_duration, split_names
 from interlock.engine.names import parse_registry
@@ -87,13 +87,14 @@ def _variant(text: str, folder: Path) -> object:
     catalog, texts = _project()
     name = "cpython-3.13"
     files = {**_variant_files(), **reading.load_files(folder, "variants", VariantFile, VariantFile)}
-    found = project.complete(folder, files, catalog.sources, catalog.differences.values())[name]
-    tag = found.image_tag("standard")
-    others = {other: one for other, one in catalog.variants.items() if one.image_tag("standard") != tag}
+    optimisations = reading.load_table(ROOT, project.OPTIMISATIONS, Optimisation)
+    found = project.complete(folder, files, catalog.sources, catalog.differences.values(), optimisations)[name]
+    tag = found.image_tag
+    others = {other: one for other, one in catalog.variants.items() if one.image_tag != tag}
     whole = catalog.model_copy(update={"variants": {**others, name: found}})
     project.check_consistency(whole)
     project._check_files(ROOT, whole)
-    return rendering.render(found, catalog.bases[found.base], catalog.profiles, texts)
+    return rendering.render(found, catalog, texts)
 
 
 def _workload(text: str, folder: Path) -> object:
@@ -131,7 +132,7 @@ def _tomls(*patterns: str) -> Callable[[], Sequence[str]]:
     return texts
 
 
-TABLES = ("bases", "profiles", "families", "differences")
+TABLES = ("bases", "families", "differences")
 SHARED = (*(f"{name}.toml" for name in TABLES), "sources.toml")
 
 
@@ -237,7 +238,7 @@ FILES = {
             _workload,
             _claims,
             _sources,
-            *_kinds(Base, Profile, Family, Difference, Condition),
+            *_kinds(Base, Family, Difference, Condition),
         ),
         lambda: [*_tomls("workloads/*.toml")(), *_tables()],
     ),

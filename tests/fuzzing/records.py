@@ -106,7 +106,7 @@ def _sum_of_begun() -> str:
 def _small(text: str, folder: Path) -> None:
     """Files of which a damaged one counts as none."""
     store._made_of(_put(folder / "figures.json", text))
-    store.read_durations(_put(folder / "durations-standard.json", text).parent, "standard")
+    store.read_durations(_put(folder / "durations.json", text).parent)
     ownership.life_of(_put(folder / ownership.MARK, text).parent)
 
 

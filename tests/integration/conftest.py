@@ -63,7 +63,7 @@ def client(options: BuildOptions) -> Iterator[Any]:
     with alone(options, "toys"):
         make_toy_base(engine.client)
     yield engine.client
-    for image in engine.client.images.list(filters={"reference": symbols_tag("toy*", "standard")}):
+    for image in engine.client.images.list(filters={"reference": symbols_tag("toy*")}):
         engine.client.images.remove(image.id, force=True)
 
 

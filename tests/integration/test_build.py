@@ -68,11 +68,10 @@ def test_an_image_has_what_people_know_from_the_official_ones(client: Any, built
     assert output.decode().splitlines()[-1] == "complete"
 
 
-def test_labels_and_tag_say_variant_and_profile(client: Any, built: Images) -> None:
+def test_labels_and_tag_say_which_variant_it_is(client: Any, built: Images) -> None:
     image = client.images.get("localhost/interlock/python:3.13-debian-pip-trixie")
     assert image.id == built[QUICK].image_id
     assert image.labels["interlock.variant"] == QUICK
-    assert image.labels["interlock.profile"] == "standard"
     assert len(image.labels["interlock.hash"]) == 64
 
 

@@ -172,7 +172,7 @@ def test_an_archive_with_another_sum_is_refused(
     (image,) = build(client, project, "toy-changed")
     assert image.outcome.state is State.FAILED
     assert f"sha256 is {sum_of(tmp_path / 'mirror')}" in image.outcome.reason
-    tag = catalogs.load(project).variants["toy-changed"].image_tag("standard")
+    tag = catalogs.load(project).variants["toy-changed"].image_tag
     assert not client.images.list(filters={"reference": tag})
 
 

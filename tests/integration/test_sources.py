@@ -28,6 +28,7 @@ from interlock.engine.build.image import QUESTION, build_aside, parse_facts
 from interlock.engine.build.sources import tar_of
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
+from interlock.results import generated
 from interlock.results.experiments import Built, State
 from tests.builders import make_wheel
 from tests.integration.test_base import registry  # noqa: F401  a fixture
@@ -66,7 +67,7 @@ def project(root: Path, tmp_path: Path, client: Any) -> Iterator[Path]:
     project = copy_project(root, tmp_path / "project", [], [])
     yield project
     for variant in catalogs.load(project).variants.values():
-        for image in client.images.list(filters={"reference": variant.image_tag("standard")}):
+        for image in client.images.list(filters={"reference": variant.image_tag}):
             client.images.remove(image.id, force=True)
 
 
@@ -83,9 +84,7 @@ def add(project: Path, name: str, text: str, origin: str = 'version = "9.9.1"', 
 def build(client: Any, project: Path, *names: str) -> list[Built]:
     """Renders what the project says and builds it."""
     known = catalogs.load(project)
-    for path, text in rendering.generated_files(known, catalogs.read_texts(project)).items():
-        (project / path).parent.mkdir(parents=True, exist_ok=True)
-        (project / path).write_text(text, encoding="utf-8")
+    generated.sync(project, rendering.generated_files(known, catalogs.read_texts(project)))
     options = BuildOptions(project, project.parent / "cache")
     return DockerEngine(client).build(known, list(names), options, lambda *_: None)
 

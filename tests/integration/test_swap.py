@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import re
@@ -87,12 +88,7 @@ def image(client: Any, built: Images) -> Iterator[Built]:
 def run(root: Path, monkeypatch: pytest.MonkeyPatch, entry: Entry) -> Entry:
     monkeypatch.chdir(root)
 
-    def call(*words: object) -> tuple[int, str, str]:
-        # The profile that tests build: a release build takes ten minutes.
-        standard = ["--profile", "standard"] if "--to" in words else []
-        return entry("swap", *words, *standard)
-
-    return call
+    return functools.partial(entry, "swap")
 
 
 def output_of(client: Any, folder: Path) -> str:

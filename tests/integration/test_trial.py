@@ -150,7 +150,7 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
         project, "trial", str(new_service), *BUILD, "--load", "wrk -t1 -c2 -d1s {url}/",
         "--http", "service.test:8000/health",
         "--cmd", "python -c 'import sys; print(sys.version)'", "--env", "NAME=toy", "--rounds", "2", "--seed", "7",
-        "--variants", f"{FREE_THREADED},{NO_THREADS}", "--profile", "standard", "--memory", "256m", "--json",
+        "--variants", f"{FREE_THREADED},{NO_THREADS}", "--memory", "256m", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -272,7 +272,7 @@ def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(root: Path, built: 
     (folder / "Dockerfile").write_text(f"FROM {OWN_IMAGE}\nCOPY tests.py /\n")
     (folder / "tests.py").write_text(SWITCHING)
     done = interlock(
-        project, "trial", str(folder), "--cmd", "python /tests.py", "--rounds", "2", "--profile", "standard",
+        project, "trial", str(folder), "--cmd", "python /tests.py", "--rounds", "2",
         "--variants", image.variant, "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -42,7 +42,12 @@ install:
 
 
 def toy_tarball(
-    folder: Path, file: str, configure: str = ":", answers: dict[str, str] | None = None, first: str = ":"
+    folder: Path,
+    file: str,
+    configure: str = ":",
+    answers: dict[str, str] | None = None,
+    first: str = ":",
+    makefile: str = MAKEFILE,
 ) -> str:
     """Writes the archive and returns its SHA-256. Lines of shell: `configure` is what its configure runs first, `first`
     what its python does.
@@ -59,7 +64,7 @@ def toy_tarball(
                 "",
             )
         ),
-        "Makefile.in": MAKEFILE,
+        "Makefile.in": makefile,
         "Makefile.pre.in": "",  # CPython's, which build.sh edits before it configures
         "python9": "\n".join(("#!/bin/sh", first, *lines, "")),
     }
@@ -78,7 +83,7 @@ TOYS = "toys"
 PROGRAMS = (
     *("cat", "chmod", "cp", "curl", "cut", "date", "dirname", "env", "find", "grep", "gzip", "head", "ln", "ls"),
     *("make", "mkdir", "mv", "nproc", "rm", "rmdir", "sed", "sh", "sha256sum", "sleep", "sort", "stat", "tail", "tar"),
-    *("touch", "tr", "uname", "wc"),
+    *("touch", "tr", "uname", "wc", "xz"),
 )
 TOY_BASE = Base(
     reference=f"interlock-test/base:{TOYS}@sha256:{hashlib.sha256(' '.join(PROGRAMS).encode()).hexdigest()}",

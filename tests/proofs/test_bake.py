@@ -67,18 +67,17 @@ def test_the_committed_file_is_the_one_that_is_asked_about(root: Path, catalog: 
 
 def test_buildx_builds_every_variant_by_default_with_local_tags_and_no_cache(baked: Any, catalog: Catalog) -> None:
     printed = baked()
-    assert printed["target"].keys() == set(groups(catalog)["standard"]["targets"])
+    assert printed["target"].keys() == set(groups(catalog)["default"]["targets"])
     for name, target in printed["target"].items():
-        assert target["tags"] == [catalog.variants[target["context"].rsplit("/", 1)[-1]].image_tag("standard")], name
+        assert target["tags"] == [catalog.variants[target["context"].rsplit("/", 1)[-1]].image_tag], name
         assert target["platforms"] == ["linux/amd64", "linux/arm64"]
         assert not {"cache-from", "cache-to"} & target.keys()
 
 
-def test_buildx_takes_registry_cache_and_profile_from_the_environment(baked: Any, catalog: Catalog) -> None:
-    printed = baked(REGISTRY="registry.example/team", CACHE="registry.example/cache", PROFILE="release")
-    assert printed["target"].keys() == set(groups(catalog)["release"]["targets"])
-    target = printed["target"]["cpython-3_14t-release"]
-    assert target["tags"] == ["registry.example/team/interlock/python:3.14t-trixie-release"]
-    assert target["args"] == {"PROFILE": "release"}
-    assert target["cache-to"] == ["type=registry,ref=registry.example/cache:cpython-3_14t-release,mode=max"]
-    assert target["cache-from"][0] == "type=registry,ref=registry.example/cache:cpython-3_14t-release"
+def test_buildx_takes_registry_and_cache_from_the_environment(baked: Any, catalog: Catalog) -> None:
+    printed = baked(REGISTRY="registry.example/team", CACHE="registry.example/cache")
+    assert printed["target"].keys() == set(groups(catalog)["default"]["targets"])
+    target = printed["target"]["cpython-3_14t"]
+    assert target["tags"] == ["registry.example/team/interlock/python:3.14t-trixie"]
+    assert target["cache-to"] == ["type=registry,ref=registry.example/cache:cpython-3_14t,mode=max"]
+    assert target["cache-from"][0] == "type=registry,ref=registry.example/cache:cpython-3_14t"

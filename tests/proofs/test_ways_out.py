@@ -40,7 +40,7 @@ def installed(client: Any, catalog: Catalog, root: Path, built: Images, variant:
 def test_uwsgi_serves_with_the_variant_that_swap_names(
     client: Any, catalog: Catalog, root: Path, built: Images
 ) -> None:
-    to = new_image(catalog.variants[BREAKS], "standard", "x", catalog.variants.values())
+    to = new_image(catalog.variants[BREAKS], "x", catalog.variants.values())
     (said,) = [one for one in swapped_dockerfile(FILE, to, None, paths=False).warnings if "libpython" in one.text]
     assert said.text.endswith(f"use {WORKS}")
     there = installed(client, catalog, root, built, WORKS)

@@ -33,7 +33,7 @@ def test_the_head_of_a_change_names_both_sides_the_kind_and_how_many_changed() -
         "before   2026-11-01-a, 2026-11-01T06:00:00+00:00, Interlock 0.1.0, host box",
         "after    2026-11-02-a, 2026-11-02T06:00:00+00:00, Interlock 0.1.0, host box",
         "kind     2 cores Example CPU 9000, Linux 6.18.0, docker 28.0, storage driver overlay2; "
-        "baseline cpython-3.13, profile standard",
+        "baseline cpython-3.13 (PGO and LTO unknown)",
         "image    of the baseline same",
         f"changed  1 of 2 ratios; {comparisons.RATIOS_ONLY}",
         head[-1],

@@ -128,7 +128,7 @@ def test_the_headline_names_the_machine_and_the_command_that_repeats_it() -> Non
     text = "\n".join(report.headline(example()[0]))
     assert "host     2 cores Example CPU 9000, 8 GiB, Linux 6.18.0, Debian 13\n" in text
     assert "storage driver overlay2, base image from mmdebstrap\n" in text
-    assert "settings profile standard, 3 rounds (quick), seed 7, baseline cpython-3.13\n" in text
+    assert "settings 3 rounds (quick), seed 7, baseline cpython-3.13 (PGO and LTO unknown)\n" in text
     assert text.endswith("repeat   nox -s matrix -- --quick --seed 7")
 
 
@@ -143,7 +143,7 @@ def test_the_headline_says_which_release_was_built_in_place_of_the_newest() -> N
 def test_the_headline_tells_what_ended_the_rounds_and_what_disturbed_them() -> None:
     settings = make_settings(VARIANTS).model_copy(update={"rounds": 5, "rounds_limit": 10})
     lines = report.headline(make_experiment(VARIANTS, settings=settings, warnings=["a neighbour\nstole 5 %"]))
-    assert "settings profile standard, rounds 5 to 10 until decided (quick), seed 7, baseline cpython-3.13" in lines
+    assert "settings rounds 5 to 10 until decided (quick), seed 7, baseline cpython-3.13 (PGO and LTO unknown)" in lines
     assert lines[-1] == "warning  a neighbour stole 5 %"
 
 

@@ -71,7 +71,7 @@ def test_a_report_says_first_whether_it_was_measured_without_containers_and_what
 ) -> None:
     experiment, tables, known = material()
     host = {**experiment.host, "engine": {**experiment.host["engine"], "name": engine}}
-    lacking = Built(variant="official", profile="standard", outcome=Outcome(state=State.UNAVAILABLE, reason="an image"))
+    lacking = Built(variant="official", outcome=Outcome(state=State.UNAVAILABLE, reason="an image"))
     experiment = experiment.model_copy(update={"host": host, "images": [*experiment.images, lacking]})
     catalog = make_evidence({"base": {"locks/queue": SIX}}).catalog
     catalog = catalog if is_known else catalog.model_copy(update={"variants": {}})

@@ -19,7 +19,7 @@ from interlock.results.json_documents import Reported
 from interlock.results.trials import OWN, GilStates
 from tests.trials import NOISE, around, make_trial, make_tried
 
-NOTHING = Catalog(bases={}, profiles={}, families={}, differences={}, variants={}, workloads={}, conditions={})
+NOTHING = Catalog(bases={}, families={}, differences={}, variants={}, workloads={}, conditions={})
 FAST = {"cpython-3.14": around(0.0005, NOISE[::-1])}
 SLOW = {"cpython-3.13": around(0.002)}
 
@@ -35,11 +35,9 @@ def test_the_answer_is_the_command_that_changes_the_dockerfile() -> None:
     assert said.endswith("interlock swap service/Dockerfile --to cpython-3.14 --paths")
 
 
-def test_the_command_names_the_stage_and_the_profile_that_were_tried() -> None:
-    experiment, _ = make_tried(FAST)
-    settings = experiment.settings.model_copy(update={"profile": "standard"})
-    said = answer(*make_tried(FAST, settings=settings, trial=make_trial(stage="app")))
-    assert said.endswith("--to cpython-3.14 --paths --stage app --profile standard")
+def test_the_command_names_the_stage_that_was_tried() -> None:
+    said = answer(*make_tried(FAST, trial=make_trial(stage="app")))
+    assert said.endswith("--to cpython-3.14 --paths --stage app")
 
 
 def test_what_is_open_is_named_if_nothing_is_better() -> None:

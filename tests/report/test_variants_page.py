@@ -35,7 +35,6 @@ def make_builds(*builds: Built) -> BuildRecord:
         command="interlock build --force --record results/reference/2026-11-21-builds",
         started="2026-11-21T06:00:00+00:00",
         duration_s=4321.0,
-        profile="standard",
         side_by_side=2,
         host=make_experiment().host,
         builds=list(builds),
@@ -45,7 +44,6 @@ def make_builds(*builds: Built) -> BuildRecord:
 def make_built(state: State = State.OK, reason: str = "", base_bytes: int | None = 77_800_000, **changes: Any) -> Built:
     data: dict[str, Any] = {
         "variant": NAME,
-        "profile": "standard",
         "outcome": Outcome(state=state, reason=reason),
         "size_bytes": 134_200_000,
         "base": make_base(size_bytes=base_bytes),
@@ -107,9 +105,17 @@ def test_a_variant_is_on_the_page_with_what_its_file_says(name: str) -> None:
     assert column(plain(), "GIL", name) == variant.proof.gil.value
     assert variant.version in column(plain(), "version", name)
     assert column(plain(), "control", name) == (variant.control or "-")
-    assert "localhost/" + column(plain(), "image", name).strip("`") == variant.image_tag("standard")
+    assert "localhost/" + column(plain(), "image", name).strip("`") == variant.image_tag
     assert (variant.support.end_of_life or "not announced") in column(plain(), "support", name)
     assert column(plain(), "what it is", name) == variant.summary
+
+
+def test_what_is_compiled_without_profiles_is_named_and_what_was_recorded_otherwise_counted() -> None:
+    (line,) = [one for one in plain().splitlines() if one.startswith("What is compiled")]
+    assert line.endswith("cpython-2.5, cpython-2.5-pth, cpython-3.11-deepfrozen.")
+    before, now = (page(known(), make_builds(make_built(optimisations=names))) for names in ([], ["PGO", "LTO"]))
+    assert "- 1 of them with neither PGO nor LTO instead of PGO and LTO" in before
+    assert "PGO" not in now
 
 
 def test_a_variant_of_which_the_project_has_no_figure_says_so() -> None:

@@ -20,8 +20,8 @@ ALWAYS = "--variants a,b --workloads locks"
         ({"rounds_limit": 10}, f"{ALWAYS} --quick --baseline a --seed 7"),
         ({"budget_s": 600.0}, f"{ALWAYS} --quick --rounds 3 --baseline a --seed 7 --budget 600s"),
         (
-            {"quick": False, "profiled": False, "why": True, "profile": "release", "seed": 0},
-            f"{ALWAYS} --rounds 3 --baseline a --seed 0 --no-profile --why --release",
+            {"quick": False, "profiled": False, "why": True, "seed": 0},
+            f"{ALWAYS} --rounds 3 --baseline a --seed 0 --no-profile --why",
         ),
     ],
 )

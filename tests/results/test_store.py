@@ -155,12 +155,12 @@ def test_a_spoilt_experiment_is_named_with_its_key(tmp_path: Path, text: str, ke
 
 
 def test_a_record_of_an_older_format_is_told_what_it_says_and_what_is_read(tmp_path: Path) -> None:
-    text = make_experiment().model_dump_json().replace('"schema_version":2', '"schema_version":1')
+    text = make_experiment().model_dump_json().replace('"schema_version":3', '"schema_version":2')
     (tmp_path / "experiment.json").write_text(text, encoding="utf-8")
     with pytest.raises(StoreError) as caught:
         store.read_experiment(tmp_path)
     assert caught.value.key == "schema_version"
-    assert re.findall(r"\d+", caught.value.found) == ["2", "1"]
+    assert re.findall(r"\d+", caught.value.found) == ["3", "2"]
 
 
 def measured_runs(factor: float = 1.0, *, gil: bool | None = None) -> dict[str, list[Any]]:
@@ -280,16 +280,15 @@ def test_cells_are_read_by_label_and_workload(tmp_path: Path) -> None:
     assert profiles["a+twin", "locks"]["uncontended"].futex_per_unit == 0.25
 
 
-def test_durations_are_read_back_by_profile(tmp_path: Path) -> None:
-    store.write_durations(tmp_path, "standard", {"b": 2.5, "a": 1})
-    assert store.read_durations(tmp_path, "standard") == {"a": 1.0, "b": 2.5}
-    assert store.read_durations(tmp_path, "release") == {}
+def test_durations_are_read_back(tmp_path: Path) -> None:
+    store.write_durations(tmp_path, {"b": 2.5, "a": 1})
+    assert store.read_durations(tmp_path) == {"a": 1.0, "b": 2.5}
 
 
 def test_where_durations_cannot_be_kept_nothing_fails_for_them(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    store.write_durations(tmp_path / "file/cache", "standard", {"a": 1})
-    assert store.read_durations(tmp_path / "file/cache", "standard") == {}
+    store.write_durations(tmp_path / "file/cache", {"a": 1})
+    assert store.read_durations(tmp_path / "file/cache") == {}
 
 
 @pytest.mark.parametrize(
@@ -297,8 +296,8 @@ def test_where_durations_cannot_be_kept_nothing_fails_for_them(tmp_path: Path) -
     [b"", b"{", b"[1]", b'{"a": "soon"}', b'{"a": null}', b"\xff\xfe", b'{"a": 1%s}' % (b"0" * 400), b"[" * 20_000],
 )
 def test_a_spoilt_file_of_durations_is_an_empty_one(tmp_path: Path, spoilt: bytes) -> None:
-    (tmp_path / "durations-standard.json").write_bytes(spoilt)
-    assert store.read_durations(tmp_path, "standard") == {}
+    (tmp_path / "durations.json").write_bytes(spoilt)
+    assert store.read_durations(tmp_path) == {}
 
 
 def test_the_latest_experiment_is_the_one_that_was_finished_last(tmp_path: Path) -> None:
@@ -346,28 +345,25 @@ def test_values_alone_are_read_without_looking_at_the_profiles(tmp_path: Path) -
     assert store.read_cell_values(tmp_path, experiment)["a", "locks"].keys() == {"uncontended", "pass"}
 
 
-def make_builds(name: str, started: str, profile: str = "standard") -> BuildRecord:
+def make_builds(name: str, started: str) -> BuildRecord:
     return BuildRecord(
         name=name,
         tool_version="0.1.0",
         command="interlock build --record",
         started=started,
         duration_s=1.0,
-        profile=profile,
         side_by_side=2,
         host={},
         builds=[make_built("cpython-3.13")],
     )
 
 
-def test_the_latest_builds_of_a_profile_are_those_that_were_started_last(tmp_path: Path) -> None:
+def test_the_latest_builds_are_those_that_were_started_last(tmp_path: Path) -> None:
     days = {"a": "2026-11-20", "b": "2026-11-22", "c": "2026-11-21"}
     records = {name: make_builds(name, f"{day}T06:00:00+00:00") for name, day in days.items()}
-    records["d"] = make_builds("d", "2026-11-23T06:00:00+00:00", "release")
     for name, record in records.items():
         store.write_json(tmp_path / name / store.BUILDS_FILE, record)
-    assert store.latest_builds(tmp_path, "standard") == records["b"]
-    assert store.latest_builds(tmp_path, "release") == records["d"]
+    assert store.latest_builds(tmp_path) == records["b"]
 
 
 def test_a_variant_is_measured_once_one_of_its_cells_has_figures(tmp_path: Path) -> None:
@@ -382,7 +378,7 @@ def test_a_variant_is_measured_once_one_of_its_cells_has_figures(tmp_path: Path)
 
 
 def test_where_no_builds_are_recorded_there_are_none(tmp_path: Path) -> None:
-    assert store.latest_builds(tmp_path / "missing", "standard") is None
+    assert store.latest_builds(tmp_path / "missing") is None
 
 
 def test_an_experiment_that_is_named_has_a_folder_of_that_name_and_is_there_once(tmp_path: Path) -> None:

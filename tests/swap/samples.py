@@ -10,27 +10,24 @@ from interlock.swap.image_names import NewImage
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 DIGEST = f"sha256:{'a' * 64}"
-PROFILES = ("standard", "release")
 
 FREE = NewImage(
-    reference=f"localhost/interlock/python:3.14t-trixie-release@{DIGEST}",
+    reference=f"localhost/interlock/python:3.14t-trixie@{DIGEST}",
     variant="cpython-3.14t",
     python="3.14t",
     implementation="python",
     suite="trixie",
     unoptimised=False,
-    profiles=PROFILES,
     differences={},
     free_threaded=True,
 )
 PLAIN = NewImage(
-    reference=f"registry.example.com:5000/interlock/python:3.13-trixie-release@{DIGEST}",
+    reference=f"registry.example.com:5000/interlock/python:3.13-trixie@{DIGEST}",
     variant="cpython-3.13",
     python="3.13",
     implementation="python",
     suite="trixie",
     unoptimised=False,
-    profiles=PROFILES,
     differences={},
 )
 PYPY = NewImage(
@@ -40,7 +37,6 @@ PYPY = NewImage(
     implementation="pypy",
     suite="trixie",
     unoptimised=False,
-    profiles=("standard",),
     differences={"pip": "PyPy has no pip until `python -m ensurepip` is run"},
 )
 

@@ -54,8 +54,7 @@ def test_the_same_is_said_once_however_many_stages_there_are() -> None:
     ("to", "part"),
     [
         (replace(PLAIN, reference="localhost/interlock/python:3.13-trixie"), "localhost/interlock/python:3.13-trixie"),
-        (replace(PLAIN, unoptimised=True), "--profile standard"),
-        (replace(PLAIN, unoptimised=True, profiles=("standard",)), "optimi"),
+        (replace(PLAIN, unoptimised=True), "optimi"),
         (FREE, "`interlock audit`"),
     ],
 )

@@ -90,7 +90,7 @@ def test_other_images_are_no_python(text: str) -> None:
         ("python@sha256:12", None, Flavour.UNKNOWN, None),
         ("python:3.12-windowsservercore-ltsc2022", "3.12", Flavour.WINDOWS, None),
         ("localhost/interlock/python:3.14t-trixie", "3.14t", Flavour.SLIM, "trixie"),
-        ("localhost:5000/interlock/python:nogil-3.9-trixie-release", "3.9", Flavour.SLIM, "trixie"),
+        ("localhost:5000/interlock/python:nogil-3.9-trixie", "3.9", Flavour.SLIM, "trixie"),
         ("localhost/interlock/python:3.13-frozen-static-trixie", "3.13", Flavour.SLIM, "trixie"),
     ],
 )
@@ -112,7 +112,7 @@ def test_the_implementation_is_the_name_of_the_command() -> None:
     [("cpython-3.14t", "3.14.4", "3.14t"), ("cpython-3.14-tailcall", "3.14.4", "3.14"), ("nogil-3.9", "3.9.10", "3.9")],
 )
 def test_a_variants_python_is_what_its_own_folders_are_called_after(name: str, version: str, python: str) -> None:
-    assert new_image(make_variant(name, version=version), "standard", "x").python == python
+    assert new_image(make_variant(name, version=version), "x").python == python
 
 
 def test_the_way_out_of_a_difference_is_a_variant_of_the_same_python_that_does_not_have_it() -> None:
@@ -122,13 +122,13 @@ def test_the_way_out_of_a_difference_is_a_variant_of_the_same_python_that_does_n
         make_variant("cpython-3.14-shared", version="3.14.4"),
     ]
     variant = make_variant("cpython-3.13", version="3.13.5", differences={"libpython": "one binary"})
-    assert new_image(variant, "standard", "x", others).ways_out == {"libpython": "cpython-3.13-shared"}
-    assert new_image(variant, "standard", "x", others[1:]).ways_out == {}
+    assert new_image(variant, "x", others).ways_out == {"libpython": "cpython-3.13-shared"}
+    assert new_image(variant, "x", others[1:]).ways_out == {}
 
 
 def test_what_others_compiled_is_not_called_unoptimised() -> None:
-    assert not new_image(make_variant(**FROM_PACKAGES, optimised_by=[]), "standard", "x").unoptimised
-    assert new_image(make_variant(), "standard", "x").unoptimised
+    assert not new_image(make_variant(**FROM_PACKAGES, optimised_by=[]), "x").unoptimised
+    assert new_image(make_variant(), "x").unoptimised
 
 
 def test_a_new_image_knows_its_profiles_and_whether_a_registry_has_it() -> None:
@@ -137,16 +137,16 @@ def test_a_new_image_knows_its_profiles_and_whether_a_registry_has_it() -> None:
         proof={"thread_flavour": "pthread", "gil": "on", "thread_library": "x", "implementation": "pypy"},
     )
     assert variant.kind is SourceKind.PACKAGES
-    image = new_image(variant, "standard", "localhost/interlock/python:x@sha256:1")
-    assert (image.implementation, image.profiles, image.pinned) == ("pypy", ("standard",), True)
-    assert not new_image(variant, "standard", "localhost/interlock/python:x").pinned
+    image = new_image(variant, "localhost/interlock/python:x@sha256:1")
+    assert (image.implementation, image.pinned) == ("pypy", True)
+    assert not new_image(variant, "localhost/interlock/python:x").pinned
 
 
 def test_only_what_is_known_to_have_neither_pgo_nor_lto_is_called_unoptimised() -> None:
     """Of Debian's python3.13, which has both, a swap said that it has neither."""
     theirs = make_variant(**FROM_PACKAGES, optimised_by=["PGO", "LTO"])
     unknown = make_variant(**FROM_PACKAGES)
-    assert [new_image(one, "standard", "x").unoptimised for one in (make_variant(), theirs, unknown)] == [
+    assert [new_image(one, "x").unoptimised for one in (make_variant(), theirs, unknown)] == [
         True,
         False,
         False,

@@ -167,7 +167,7 @@ def test_a_trial(project: Path, tmp_path: Path, own_image: None, record_property
     service = write_service(tmp_path / "service")
     words = [
         "trial", str(service), *BUILD, "--load", "wrk -t1 -c2 -d1s {url}/", "--http", ":8000/health", "--rounds", "1",
-        "--variants", QUICK, "--profile", "standard",
+        "--variants", QUICK,
     ]  # fmt: skip
     before = sorted(path.read_bytes() for path in service.iterdir())
     tried = Attempts(

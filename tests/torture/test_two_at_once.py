@@ -83,7 +83,7 @@ def test_two_swaps_of_one_file(record_property: Record, tmp_path: Path) -> None:
     """One of the two is written whole, and the revert is the file of before, byte for byte."""
     wrong: list[str] = []
     file = tmp_path / "Dockerfile"
-    words = ["swap", str(file), "--write", "--local", "--profile", "standard", "--to"]
+    words = ["swap", str(file), "--write", "--local", "--to"]
     written = set()
     for variant in (QUICK, "cpython-3.13t"):
         file.write_text(BEFORE)

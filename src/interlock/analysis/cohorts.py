@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from interlock.analysis.comparison import BenchmarkKey, Table, counted
+from interlock.analysis.comparison import BenchmarkKey, Table, baseline_optimisation, counted
 from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_over
 from interlock.analysis.verdicts import Comparison, Verdict, compared
 from interlock.catalog.types import split_label
@@ -36,19 +36,24 @@ class KindOfHost(NamedTuple):
 
 
 class Cohort(NamedTuple):
-    """What experiments must have in common to be compared: the kind of host, the baseline and the compiler flags."""
+    """What experiments must have in common to be compared: the kind of host, the baseline and what optimised it."""
 
     kind: KindOfHost
     baseline: str
-    profile: str
+    optimised_by: str
 
     def __str__(self) -> str:
-        return f"{self.kind}; baseline {self.baseline}, profile {self.profile}"
+        return f"{self.kind}; baseline {self.built}"
+
+    @property
+    def built(self) -> str:
+        """Return the baseline and what optimised it."""
+        return f"{self.baseline} ({self.optimised_by})"
 
     @property
     def facts(self) -> dict[str, str]:
         """Return the facts by the names that messages use."""
-        named = {**self.kind._asdict(), "baseline": self.baseline, "profile": self.profile}
+        named = {**self.kind._asdict(), "baseline": self.built}
         return {name.replace("_", " "): str(value) for name, value in named.items()}
 
 
@@ -93,7 +98,7 @@ def extract(experiment: Experiment, tables: Sequence[Table]) -> Extract:
         host=str(experiment.host.get("name", experiment.host["folder"])),
         started=experiment.started,
         tool_version=experiment.tool_version,
-        cohort=Cohort(host_kind(experiment), experiment.settings.baseline, experiment.settings.profile),
+        cohort=Cohort(host_kind(experiment), experiment.settings.baseline, baseline_optimisation(experiment)),
         images={image.variant: image.content_hash for image in experiment.images},
         measured={(table.workload.name, table.benchmark.name): _benchmark_ratios(table) for table in tables},
     )
@@ -147,7 +152,7 @@ def check_comparable(what: str, before: Cohort, after: Cohort) -> None:
         raise KindError(
             file=what,
             found=f"cannot be compared: {'; '.join(differ)}",
-            todo="Measure both on the same kind of host, with the same baseline and profile.",
+            todo="Measure both on the same kind of host, with the same build of the baseline.",
         )
 
 

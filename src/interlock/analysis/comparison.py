@@ -19,7 +19,6 @@ from interlock.results.experiments import (
     Built,
     CellResult,
     Experiment,
-    Facts,
     Outcome,
     Profiles,
     State,
@@ -261,9 +260,7 @@ def _row(recorded: _ExperimentData, cell: CellResult, asked: Benchmark, compared
     profile = recorded.profiles.get((cell.label, cell.workload), {}).get(benchmark)
     figures = recorded.figures.get(key)
     control = control_of(cell.label, experiment.controls)
-    otherwise = (
-        built_otherwise(experiment.facts, experiment.images, cell.label, experiment.settings.baseline) if mine else ""
-    )
+    otherwise = built_otherwise(experiment.images, cell.label, experiment.settings.baseline) if mine else ""
     return Row(
         label=cell.label,
         outcome=cell.benchmarks.get(benchmark, cell.outcome),
@@ -295,28 +292,28 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
     return (*notes, *cell.notes)
 
 
-def built_otherwise(facts: Mapping[str, Facts], images: Sequence[Built], label: str, other: str) -> str:
-    """Return how two interpreters were built, as '-O2 + PGO + LTO beside -O3', if they differ; empty if not.
-
-    What is not known of one of them counts as the same.
-    """
-    mine, theirs = (_build_of(facts, images, one) for one in (label, other))
-    same = all(None in pair or pair[0] == pair[1] for pair in zip(mine, theirs, strict=True))
-    return "" if same else f"{_build_text(*mine)} instead of {_build_text(*theirs)}"
+def built_otherwise(images: Iterable[Built], label: str, other: str) -> str:
+    """Return what optimised two rows' interpreters, if not the same; empty if alike. The -O option does not count."""
+    known = {one.variant: one.optimisations for one in images}
+    return other_optimisation(known.get(split_label(label)[0]), known.get(split_label(other)[0]))
 
 
-def _build_of(
-    known: Mapping[str, Facts], images: Sequence[Built], label: str
-) -> tuple[str | None, tuple[str, ...] | None]:
-    """Return the -O option and what optimised besides; None where it is not known."""
-    facts = known.get(label) or known.get(split_label(label)[0])
-    level = facts.optimisation if facts and facts.optimisation != "unknown" else None
-    image = next((one for one in images if one.variant == split_label(label)[0]), None)
-    return level, None if image is None or image.optimisations is None else tuple(image.optimisations)
+def other_optimisation(mine: Sequence[str] | None, theirs: Sequence[str] | None) -> str:
+    """Return what optimised one and what the other, if not the same; what is not known of one counts as the same."""
+    if mine is None or theirs is None or list(mine) == list(theirs):
+        return ""
+    return f"{optimisation_text(mine)} instead of {optimisation_text(theirs)}"
 
 
-def _build_text(level: str | None, besides: tuple[str, ...] | None) -> str:
-    return " + ".join([level or "-O unknown", *(besides or ())])
+def optimisation_text(names: Sequence[str] | None) -> str:
+    """Return what optimised an interpreter besides -O, in words."""
+    return "PGO and LTO unknown" if names is None else " and ".join(names) or "neither PGO nor LTO"
+
+
+def baseline_optimisation(experiment: Experiment) -> str:
+    """Return what optimised the baseline's interpreter, in words."""
+    name = split_label(experiment.settings.baseline)[0]
+    return optimisation_text(next((one.optimisations for one in experiment.images if one.variant == name), None))
 
 
 def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Tables of several names: a user's file adds to the package's or overrides by name, so it lies beside it in `OWN`.
-SHARED_FILES = ("bases", "profiles", "families", "differences", "sources", "published")
+SHARED_FILES = ("bases", "families", "differences", "sources", "published", "optimisations")
 TABLES = (
     *(f"variants/{name}.toml" for name in SHARED_FILES),
     *(f"workloads/{name}.toml" for name in ("claims", "conditions")),

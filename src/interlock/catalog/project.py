@@ -6,7 +6,7 @@ Every file is validated and every reference resolved; an error names file and ke
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from interlock import untrusted
+from interlock.catalog import trained
 from interlock.catalog.claims import Claim, ClaimsFile
 from interlock.catalog.overlay import OwnFile, lay, own_files, own_folder
 from interlock.catalog.published import Published, load_published
@@ -21,6 +22,7 @@ from interlock.catalog.reading import load_files, load_table, parse, read_tables
 from interlock.catalog.sources import FILE as SOURCES
 from interlock.catalog.sources import Download, Sources
 from interlock.catalog.sources import load as load_sources
+from interlock.catalog.trained import TrainedProfile
 from interlock.catalog.types import LIMIT, TWIN, Data, Right, split_label
 from interlock.catalog.variants import (
     FOLDERS,
@@ -29,7 +31,7 @@ from interlock.catalog.variants import (
     Difference,
     Family,
     Library,
-    Profile,
+    Optimisation,
     Source,
     Variant,
     VariantFile,
@@ -45,13 +47,13 @@ class FileTexts(Data):
     patches: dict[str, str] = {}
     steps: dict[str, str] = {}
     keys: dict[str, str] = {}
+    profiles: dict[str, bytes] = {}
 
 
 class Catalog(Data):
     """Everything that variants/ and workloads/ say, by name."""
 
     bases: dict[str, Base]
-    profiles: dict[str, Profile]
     families: dict[str, Family]
     differences: dict[str, Difference]  # of all images of a kind
     variants: dict[str, Variant]
@@ -59,6 +61,7 @@ class Catalog(Data):
     conditions: dict[str, Condition]
     published: dict[str, Published] = {}  # by variant
     sources: Sources = Sources()
+    trained: dict[str, TrainedProfile] = {}
 
     def at(self, versions: Mapping[str, str]) -> Catalog:
         """Return the catalog with these variants at these versions, of what they may be built from."""
@@ -136,7 +139,6 @@ def _check_references(catalog: Catalog) -> None:
             ("family", variant.family, catalog.families.keys()),
             ("control", variant.control, catalog.variants.keys()),
             ("stands_for", variant.stands_for, catalog.variants.keys()),
-            *((profile, profile, catalog.profiles.keys()) for profile in variant.profiles),
         ):
             if name is not None and name not in known:
                 raise CatalogError(
@@ -147,7 +149,7 @@ def _check_references(catalog: Catalog) -> None:
 def _check_tags(catalog: Catalog) -> None:
     owners: dict[str, str] = {}
     for variant in catalog.variants.values():
-        tag = variant.image_tag("standard")
+        tag = variant.image_tag
         if tag in owners:
             raise CatalogError(
                 file=variant.file,
@@ -177,6 +179,7 @@ def _check_sums(catalog: Catalog) -> None:
 
 
 CLAIMS = "workloads/claims.toml"
+OPTIMISATIONS = "variants/optimisations.toml"
 # Stands for all names.
 EVERYTHING = "all"
 # Stands for the names that are declared `core`.
@@ -191,10 +194,10 @@ def load(root: Path) -> Catalog:
     differences = load_table(root, "variants/differences.toml", Difference)
     files = load_files(root, "variants", VariantFile, VariantFile)
     known = load_sources(root)
-    variants = complete(root, files, known, differences.values())
+    optimisations = load_table(root, OPTIMISATIONS, Optimisation)
+    variants = complete(root, files, known, differences.values(), optimisations)
     catalog = Catalog(
         bases=load_table(root, "variants/bases.toml", Base),
-        profiles=load_table(root, "variants/profiles.toml", Profile),
         families=load_table(root, "variants/families.toml", Family),
         differences=differences,
         sources=known,
@@ -202,6 +205,7 @@ def load(root: Path) -> Catalog:
         workloads=load_files(root, "workloads", Workload, WorkloadFile),
         conditions=load_table(root, "workloads/conditions.toml", Condition),
         published=load_published(root, variants),
+        trained=trained.load(root),
     )
     check_consistency(catalog)
     _check_files(root, catalog)
@@ -221,12 +225,13 @@ def load_claims(root: Path, file: Path | None = None) -> list[Claim]:
 def read_texts(root: Path) -> FileTexts:
     """Return the templates, patches, scripts and keys that generated files are made of."""
     parts = root / "variants"
-    scripts = ("*.j2", "fetch.sh")
+    scripts = ("*.j2", "*.sh")
     return FileTexts(
         templates={path.name: _text(path) for glob in scripts for path in sorted((root / "dockerfiles").glob(glob))},
         patches=_texts(parts / "patches"),
         steps=_texts(parts / "steps"),
         keys=_texts(parts / "keys"),
+        profiles=trained.read_archives(root),
     )
 
 
@@ -279,24 +284,20 @@ def select_workloads(workloads: Mapping[str, Workload], wanted: list[str] | None
     return select_names(workloads, wanted, "workload")
 
 
-def by_profile(known: Catalog, names: Sequence[str], wanted: str | None) -> list[tuple[str, list[str]]]:
-    """Return each profile with the variants that are to have it; without a wish each has its own for production."""
-    profiles = {name: known.variants[name].profile_for(wanted) for name in names}
-    return [
-        (profile, [name for name in names if profiles[name] == profile]) for profile in dict.fromkeys(profiles.values())
-    ]
-
-
 def word_for(chosen: list[str], every: list[str], core: list[str]) -> str:
     """Return the word that stands for these names; empty if none does."""
     return EVERYTHING if chosen == every else CORE if chosen == core else ""
 
 
 def complete(
-    root: Path, files: Mapping[str, VariantFile], known: Sources, differences: Iterable[Difference]
+    root: Path,
+    files: Mapping[str, VariantFile],
+    known: Sources,
+    differences: Iterable[Difference],
+    optimisations: Mapping[str, Optimisation],
 ) -> dict[str, Variant]:
-    """Return the variants with their sources and with what they share: a build, and the differences of their kind."""
-    named = {name: _with_sources(root, name, files, known) for name in files}
+    """Return the variants with their sources and with what they share: builds, optimisations, differences of a kind."""
+    named = {name: _with_sources(root, name, files, known, optimisations) for name in files}
     return {name: _with_differences(variant, differences) for name, variant in named.items()}
 
 
@@ -316,10 +317,16 @@ def _with_differences(variant: Variant, differences: Iterable[Difference]) -> Va
 
 
 # What a variant takes of the one whose build it starts from.
-SHARED = ("source", "interpreter", "libraries", "build_packages", "release")
+SHARED = ("source", "interpreter", "libraries", "build_packages", "optimise")
 
 
-def _with_sources(root: Path, name: str, files: Mapping[str, VariantFile], known: Sources) -> Variant:
+def _with_sources(
+    root: Path,
+    name: str,
+    files: Mapping[str, VariantFile],
+    known: Sources,
+    optimisations: Mapping[str, Optimisation],
+) -> Variant:
     """Return the variant that a file declares, its own or its owner's sources filled in."""
     file, path = files[name], f"variants/{name}.toml"
     _require_one_version(path, file)
@@ -337,7 +344,17 @@ def _with_sources(root: Path, name: str, files: Mapping[str, VariantFile], known
             Library(**_fields(one), **_download(known.require(one.source, path, "libraries.source")[0]))
             for one in given.get("libraries", [])
         ]
+    asked = given.pop("optimise", None)
+    if asked is not None:
+        given["optimise"] = asked.filled_in(_optimisation(asked.like, path, optimisations))
     return parse(root, root / f"variants/{name}.toml", Variant, {**given, "name": name})
+
+
+def _optimisation(name: str | None, path: str, known: Mapping[str, Optimisation]) -> Optimisation | None:
+    if name is not None and name not in known:
+        found = f"{OPTIMISATIONS} has no table '{name}'"
+        raise CatalogError(file=path, key="optimise.like", found=found, todo=nearest(name, known))
+    return known[name] if name else None
 
 
 def _fields(item: BaseModel) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class Published(Data):
 
     name: Name = Field(description="The variant, which is the table's name.")
     registry: Place = Field(description="The registry and the namespace in it: HOST[:PORT]/NAMESPACE.")
-    tag: Name = Field(description="The image's tag, which is of one profile.")
+    tag: Name = Field(description="The image's tag.")
     digest: Digest = Field(description="The digest, of an index where there are several platforms: sha256:….")
     platforms: Annotated[list[Platform], Field(min_length=1)] = Field(description="What it is for, as linux/arm64.")
     version: Version = Field(description="Exact version of the Python in it.")
@@ -50,28 +50,22 @@ def load_published(root: Path, variants: Mapping[str, Variant], file: str = FILE
     for name, one in found.items():
         if name not in variants:
             raise CatalogError(file=file, key=name, found="there is no such variant", todo=nearest(name, variants))
-        tags = [tag_of(variants[name], profile) for profile in variants[name].profiles]
-        if one.tag not in tags:
-            raise CatalogError(file=file, key=f"{name}.tag", found=f"found '{one.tag}'", todo=nearest(one.tag, tags))
+        tag = tag_of(variants[name])
+        if one.tag != tag:
+            raise CatalogError(file=file, key=f"{name}.tag", found=f"found '{one.tag}'", todo=f"Write '{tag}'.")
     return found
 
 
-def published_image(published: Mapping[str, Published], variant: Variant, profile: str) -> Published | None:
-    """Return the published image of a variant in a profile; None without one."""
-    one = published.get(variant.name)
-    return one if one is not None and one.tag == tag_of(variant, profile) else None
+def tag_of(variant: Variant) -> str:
+    """Return the tag that the variant's image has here and in registries: 3.14t-trixie."""
+    return variant.image_tag.rpartition(":")[2]
 
 
-def tag_of(variant: Variant, profile: str) -> str:
-    """Return the tag that the variant's image has here and in registries: 3.14t-trixie-release."""
-    return variant.image_tag(profile).rpartition(":")[2]
-
-
-def tags_of(variant: Variant, profile: str) -> list[str]:
+def tags_of(variant: Variant) -> list[str]:
     """Return every tag of a published image: with and without the base, each with and without the patch release."""
-    full = tag_of(variant, profile)
+    full = tag_of(variant)
     exact = [one.replace(variant.release_line, variant.version, 1) for one in (full, variant.tag)]
-    return [full, exact[0], variant.tag, exact[1]] if profile == variant.profiles[-1] else [full, exact[0]]
+    return [full, exact[0], variant.tag, exact[1]]
 
 
 def written(published: Mapping[str, Published]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -11,10 +10,10 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from pydantic import BaseModel
 
 from interlock.catalog.project import Catalog, FileTexts
+from interlock.catalog.trained import TrainedProfile, recipe_of
 from interlock.catalog.types import GENERATED
-from interlock.catalog.variants import FOLDERS, Base, Profile, ProfileFlags, Source, SourceKind, Variant, VariantFile
+from interlock.catalog.variants import FOLDERS, Source, SourceKind, Variant, VariantFile
 from interlock.catalog.workloads import WorkloadFile
-from interlock.errors import UsageError
 
 BUILT = {"Dockerfile": "Dockerfile.j2", "build.sh": "build.sh.j2", "finish.sh": "finish.sh.j2", "fetch.sh": "fetch.sh"}
 TEMPLATES = {
@@ -24,20 +23,21 @@ TEMPLATES = {
     SourceKind.ARCHIVE: {"Dockerfile": "Dockerfile-archive.j2", "unpack.sh": "unpack.sh.j2", "fetch.sh": "fetch.sh"},
     SourceKind.IMAGE: {"Dockerfile": "Dockerfile-image.j2"},
 }
+OPTIMISE = "optimise.sh"
 # Templates that give two variants with a shared build the same bytes, so that the engine builds it once.
 SHARED = {"build.sh.j2"}
 
 
-def generated_files(catalog: Catalog, texts: FileTexts) -> dict[str, str]:
+def generated_files(catalog: Catalog, texts: FileTexts) -> dict[str, str | bytes]:
     """Return every generated file of the project, by path below its root."""
-    files = {
+    files: dict[str, str | bytes] = {
         "variants/variant.schema.json": _schema(VariantFile),
         "workloads/workload.schema.json": _schema(WorkloadFile),
         **helper_files(texts),
     }
     for variant in catalog.variants.values():
-        rendered = render(variant, catalog.bases[variant.base], catalog.profiles, texts)
-        files |= {f"dockerfiles/{variant.name}/{path}": text for path, text in rendered.items()}
+        for parts in (render(variant, catalog, texts), stored_profiles(variant, catalog, texts)):
+            files |= {f"dockerfiles/{variant.name}/{path}": content for path, content in parts.items()}
     return files
 
 
@@ -46,22 +46,36 @@ def helper_files(texts: FileTexts) -> dict[str, str]:
     return {"dockerfiles/instruments/fetch.sh": texts.templates["fetch.sh"]}
 
 
-def render(variant: Variant, base: Base, profiles: Mapping[str, Profile], texts: FileTexts) -> dict[str, str]:
-    """Return the files of dockerfiles/<variant>/, by path below it."""
+def profiles_of(variant: Variant, catalog: Catalog, texts: FileTexts) -> list[TrainedProfile]:
+    """Return the stored profiles that fit a variant at its version, of one compiler and machine each."""
+    recipe = recipe_of(variant, {"patches": texts.patches, "steps": texts.steps})
+    return [profile for profile in catalog.trained.values() if recipe is not None and profile.fits(recipe)]
+
+
+def stored_profiles(variant: Variant, catalog: Catalog, texts: FileTexts) -> dict[str, bytes]:
+    """Return the copies of profiles that dockerfiles/<variant>/ has for all its versions, by path below it."""
+    sources = [variant.at(version) for version in variant.versions]
+    profiles = [profile for source in sources for profile in profiles_of(source, catalog, texts)]
+    return {f"profiles/{profile.file}": texts.profiles[profile.file] for profile in profiles}
+
+
+def render(variant: Variant, catalog: Catalog, texts: FileTexts) -> dict[str, str]:
+    """Return the files of dockerfiles/<variant>/ but the copies of profiles, by path below it."""
     build_files = _files(variant, texts, "patches", "prepare", "signature.key")
     finish_files = _files(variant, texts, "finish.steps")
     sources = [variant.at(version) for version in variant.versions]
+    profiles = {source.version: profiles_of(source, catalog, texts) for source in sources}
+    trains = {OPTIMISE: texts.templates[OPTIMISE]} if variant.is_trained else {}
     context = {
         "variant": variant,
-        "base": base,
-        "build_files": list(build_files),
+        "base": catalog.bases[variant.base],
+        "build_files": [*trains, *build_files, *stored_profiles(variant, catalog, texts)],
+        "profiles": profiles,
+        "training": "stored" if profiles[variant.version] else "here",
         "finish_files": list(finish_files),
         "sources": sources,
         "provenance": provenance(variant) if len(sources) == 1 else common_labels(variant),
         "source_labels": source_labels,
-        "profiles": [profiles[name] for name in variant.profiles],
-        "flags": lambda profile: profile_flags(variant, profile.name),
-        "make_words": lambda profile: make_words(variant, profile.name),
         "environment": shell_environment,
         "quote": quote,
     }
@@ -71,7 +85,7 @@ def render(variant: Variant, base: Base, profiles: Mapping[str, Profile], texts:
         made_from = variant.build_name if template in SHARED else variant.name
         generated = GENERATED.format(name=made_from)
         files[path] = environment.get_template(template).render(context, generated=generated)
-    return files | build_files | finish_files
+    return files | trains | build_files | finish_files
 
 
 @lru_cache(maxsize=1)
@@ -87,8 +101,8 @@ def _environment(templates: frozenset[tuple[str, str]]) -> Environment:
 
 def context(variant: Variant, catalog: Catalog, texts: FileTexts) -> dict[str, bytes]:
     """Return the build context of a variant: the files of dockerfiles/<variant>/ as they are rendered now."""
-    rendered = render(variant, catalog.bases[variant.base], catalog.profiles, texts)
-    return {path: text.encode() for path, text in rendered.items()}
+    rendered = {path: text.encode() for path, text in render(variant, catalog, texts).items()}
+    return rendered | stored_profiles(variant, catalog, texts)
 
 
 def _files(variant: Variant, texts: FileTexts, *keys: str) -> dict[str, str]:
@@ -108,7 +122,7 @@ def common_labels(variant: Variant) -> dict[str, str]:
     """Return those labels that all versions of a variant have."""
     labels = {"org.opencontainers.image.licenses": variant.licence}
     if variant.interpreter:
-        flags = " ".join(variant.interpreter.configure)
+        flags = " ".join([*variant.optimise.configure, *variant.interpreter.configure])
         labels["interlock.configure"] = flags.replace("$PREFIX", "/usr/local")
     elif variant.archives:
         labels["interlock.sha256"] = " ".join(archive.sha256 for archive in variant.archives.values())
@@ -123,21 +137,6 @@ def source_labels(variant: Variant) -> dict[str, str]:
         "org.opencontainers.image.source": variant.interpreter.places[0],
         "interlock.sha256": " ".join(part.sha256 for part in variant.downloads),
     }
-
-
-def profile_flags(variant: Variant, profile: str) -> ProfileFlags:
-    """Return what a profile adds to the variant's build; UsageError if the variant does not have the profile."""
-    if profile not in variant.profiles:
-        raise UsageError(
-            found=f"{variant.name} has no profile '{profile}'", todo=f"It has: {', '.join(variant.profiles)}."
-        )
-    return variant.release if profile == "release" and variant.release else ProfileFlags()
-
-
-def make_words(variant: Variant, profile: str) -> list[str]:
-    """Return the words for make in a profile, besides the number of jobs."""
-    flags = profile_flags(variant, profile)
-    return [*([f"PROFILE_TASK={flags.profile_task}"] if flags.profile_task else []), *flags.make]
 
 
 def quote(word: str) -> str:
@@ -159,14 +158,12 @@ BAKE_FILE = "dockerfiles/docker-bake.json"
 # A prefix is on one machine only, and an image that others publish is better pulled from them than copied.
 BUILDABLE = (SourceKind.SOURCE, SourceKind.ARCHIVE, SourceKind.PACKAGES)
 PLATFORMS = ["linux/amd64", "linux/arm64"]
-STANDARD = "standard"
 COMMON = "_common"
 
 # Bake reads them from the environment. Without REGISTRY tags are local, without CACHE nothing leaves the builder.
 VARIABLES: dict[str, Any] = {
     "REGISTRY": {"default": ""},
     "CACHE": {"default": ""},
-    "PROFILE": {"default": STANDARD},
     "PLACE": {"default": '${REGISTRY == "" ? "localhost/" : "${REGISTRY}/"}'},
 }
 
@@ -174,32 +171,28 @@ VARIABLES: dict[str, Any] = {
 def bake_file(catalog: Catalog) -> str:
     """Return the text of dockerfiles/docker-bake.json: what `docker buildx bake` builds, for people who have buildx.
 
-    Contexts are relative to the file. Every profile is a group; the variable PROFILE names the default group.
+    Contexts are relative to the file.
     """
     targets: dict[str, Any] = {COMMON: {"platforms": PLATFORMS}}
-    groups: dict[str, Any] = {"default": {"targets": ["${PROFILE}"]}}
-    groups |= {profile: {"targets": []} for profile in catalog.profiles}
     holders: dict[str, str] = {}
     for variant in catalog.variants.values():
         if variant.kind not in BUILDABLE:
             continue
-        for profile in variant.profiles:
-            name = target_name(variant, profile)
-            holder = holders.setdefault(f"{variant.base} {variant.kind}", name)
-            targets[name] = _target(variant, profile, [name, holder])
-            groups[profile]["targets"].append(name)
+        name = target_name(variant)
+        holder = holders.setdefault(f"{variant.base} {variant.kind}", name)
+        targets[name] = _target(variant, [name, holder])
+    groups = {"default": {"targets": [name for name in targets if name != COMMON]}}
     data = {"//": GENERATED.format(name="*"), "variable": VARIABLES, "group": groups, "target": targets}
     return json.dumps(data, indent=2) + "\n"
 
 
-def target_name(variant: Variant, profile: str) -> str:
+def target_name(variant: Variant) -> str:
     """Return a target's name, in which bake admits no dot; bake itself writes an underscore for it."""
-    suffix = "" if profile == STANDARD else f"-{profile}"
-    return variant.name.replace(".", "_") + suffix
+    return variant.name.replace(".", "_")
 
 
-def _target(variant: Variant, profile: str, caches: list[str]) -> dict[str, Any]:
-    """Return the target of a variant in a profile, which writes the first of the caches and reads all.
+def _target(variant: Variant, caches: list[str]) -> dict[str, Any]:
+    """Return the target of a variant, which writes the first of the caches and reads all.
 
     Each target writes a cache of its own: of two that write one, the last would erase the other's. The second one that
     it reads is that of the first variant with the same base and kind, which has the stages that they share.
@@ -207,8 +200,7 @@ def _target(variant: Variant, profile: str, caches: list[str]) -> dict[str, Any]
     return {
         "inherits": [COMMON],
         "context": variant.name,
-        "args": {"PROFILE": profile},
-        "tags": [f"${{PLACE}}{variant.image_tag(profile).removeprefix('localhost/')}"],
+        "tags": [f"${{PLACE}}{variant.image_tag.removeprefix('localhost/')}"],
         "cache-from": [_cache(name, "") for name in dict.fromkeys(caches)],
         "cache-to": [_cache(caches[0], ",mode=max")],
     }

@@ -30,6 +30,7 @@ from interlock.catalog.types import (
 
 # A line of text that can stand in a Dockerfile's label, between double quotes.
 Line = Annotated[str, StringConstraints(pattern=r'^[^"\n$\\]+$')]
+MakeTarget = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
 Licence = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.+ -]+$")]
 
 # The folder of variants/ that has the files which a key names.
@@ -129,14 +130,6 @@ class Base(Data):
     runtime_packages: list[PackageName]
 
 
-class Profile(Data):
-    """An optimisation profile: the OPT of every variant's build."""
-
-    name: Name
-    summary: str
-    optimise: ShellWord
-
-
 class SupportPhase(StrEnum):
     """Phase of a release line, in the words of Python's developer guide."""
 
@@ -184,8 +177,7 @@ class Proof(Data):
     optimisation: Annotated[str, StringConstraints(pattern=r"^(-O.|unknown)$")] = Field(
         default="-O3",
         description="The last -O option that the interpreter was compiled with, as sysconfig reports it. Images of "
-        "others often have -O2; 'unknown' where the interpreter does not report it. (The optimisation profile of "
-        "this build is not set here but by --release.)",
+        "others often have -O2; 'unknown' where the interpreter does not report it.",
     )
     implementation: Name = Field(default="cpython", description="Name of the implementation: cpython, pypy.")
 
@@ -196,18 +188,35 @@ class Proof(Data):
         return self
 
 
-class ProfileFlags(Data):
-    """What the release profile adds to this variant's build."""
+class Optimisation(Data):
+    """How a build is optimised besides -O3: profile-guided (PGO) and link-time (LTO), and what belongs to these."""
 
     configure: list[ShellWord] = Field(default=[], description="Further options of configure.")
-    profile_task: ShellWord | None = Field(
+    training: ShellWord | None = Field(
         default=None, description="The work that profile-guided optimisation learns from (default: the version's own)."
     )
-    make: list[ShellWord] = Field(default=[], description="Further words for make.")
+    make: list[ShellWord] = Field(default=[], description="Further words for make while it trains.")
+    training_targets: list[MakeTarget] = Field(
+        default=["profile-run-stamp"], description="The Makefile's targets that train, in this order."
+    )
+    target: MakeTarget = Field(
+        default="profile-opt", description="The Makefile's target that compiles by what was counted."
+    )
     builtin_modules: list[ModuleName] = Field(
         default=[],
         description="Standard library modules to link into the interpreter, by Modules/Setup.stdlib of 3.11 and later.",
     )
+
+
+class OptimisedLike(Optimisation):
+    """An optimisation of variants/optimisations.toml, in which what stands beside its name is another."""
+
+    like: Name | None = Field(default=None, description="The optimisation: a table of variants/optimisations.toml.")
+
+    def filled_in(self, known: Optimisation | None) -> Optimisation:
+        """Return the optimisation of this name with what is said here."""
+        given = {key: getattr(self, key) for key in self.model_fields_set - {"like"}}
+        return (known or Optimisation()).model_copy(update=given)
 
 
 class Mode(Data):
@@ -307,13 +316,13 @@ class VariantFile(Data):
         default=[], description="Debian packages that this build needs in addition to the base's."
     )
     finish: Finish | None = Field(default=None, description="Steps that change the installed interpreter.")
-    release: ProfileFlags | None = Field(
-        default=None, description="What --release adds to this build; without it the variant has no release profile."
+    optimise: OptimisedLike | None = Field(
+        default=None, description="How this build is optimised; without it, by -O3 alone."
     )
     optimised_by: list[Literal["PGO", "LTO"]] | None = Field(
         default=None,
         description="Profile-guided (PGO) and link-time optimisation of an interpreter that others built; left out "
-        "where it is not known. What is built here says so by its profile.",
+        "where it is not known. What is built here says so by [optimise].",
     )
     keeps: list[Name] = Field(
         default=[], description="Differences of its kind of source (variants/differences.toml) that it does not have."
@@ -337,9 +346,9 @@ class VariantFile(Data):
         if len(given) != 1:
             raise ValueError(f"exactly one of {', '.join(kinds)} is needed, found {' and '.join(given) or 'none'}")
         if self.interpreter is None:
-            only = ("libraries", "build_packages", "release", *(() if self.build_of else ("finish",)))
+            only = ("libraries", "build_packages", "optimise", *(() if self.build_of else ("finish",)))
             for key in only:
-                if getattr(self, key):
+                if getattr(self, key) and key in self.model_fields_set:
                     raise ValueError(f"{key} belongs to a variant with [interpreter], this one has {given[0]}")
         if self.optimised_by is not None and given[0] in {"interpreter", "build_of"}:
             raise ValueError(f"optimised_by is of interpreters that others built, this one has {given[0]}")
@@ -355,6 +364,7 @@ class Variant(VariantFile):
     version: Version
     interpreter: Source | None = None
     libraries: Sequence[Library] = []
+    optimise: Optimisation = Optimisation()  # type: ignore[assignment]
     fallbacks: list[Release] = []  # what is built, in this order, where the interpreter's source cannot be had
     shared_build: Name | None = None  # the variant whose build this one starts from
 
@@ -455,26 +465,25 @@ class Variant(VariantFile):
         return [*([self.name] if self.core else []), *modes]
 
     @property
-    def profiles(self) -> list[str]:
-        """Return the optimisation profiles that this variant has."""
-        return ["standard"] if self.release is None else ["standard", "release"]
-
-    def profile_for(self, wanted: str | None) -> str:
-        """Return the profile that is wanted; without a wish the one for production: the last that this variant has."""
-        return wanted or self.profiles[-1]
-
-    def optimisations(self, profile: str) -> list[str] | None:
-        """Return what optimised the interpreter besides -O in a profile, PGO and LTO; None if it is not known."""
+    def optimisations(self) -> list[str] | None:
+        """Return what optimised the interpreter besides -O, PGO and LTO; None if it is not known."""
         if self.interpreter is None:
             return None if self.optimised_by is None else [*self.optimised_by]
-        words = [
-            *self.interpreter.configure,
-            *(self.release.configure if self.release and profile != "standard" else []),
-        ]
+        words = [*self.interpreter.configure, *self.optimise.configure]
         options = {"PGO": "--enable-optimizations", "LTO": "--with-lto"}
         return [name for name, option in options.items() if any(word.startswith(option) for word in words)]
 
-    def image_tag(self, profile: str) -> str:
-        """Return the image's name on this machine and its tag in an optimisation profile."""
-        suffix = "" if profile == "standard" else f"-{profile}"
-        return f"{LOCAL_NAME}:{self.tag}-{self.base}{suffix}"
+    @property
+    def is_trained(self) -> bool:
+        """Return whether its build follows a profile: a stored one, or one that it trains first."""
+        return self.interpreter is not None and "PGO" in (self.optimisations or [])
+
+    @property
+    def compiler(self) -> str:
+        """Return the compiler of its interpreter."""
+        return self.interpreter.environment.get("CC", "gcc") if self.interpreter else ""
+
+    @property
+    def image_tag(self) -> str:
+        """Return the image's name on this machine and its tag."""
+        return f"{LOCAL_NAME}:{self.tag}-{self.base}"

@@ -16,7 +16,7 @@ from interlock.catalog.types import DEFAULT_BASELINE
 from interlock.catalog.variants import Gil
 from interlock.cli import progress
 from interlock.cli.images import build_options
-from interlock.cli.options import Json, Release, console, open_project, split_names
+from interlock.cli.options import Json, console, open_project, split_names
 from interlock.engine.docker import connect
 from interlock.engine.packages import audit, requirements
 from interlock.errors import BuildError, missing_option
@@ -38,7 +38,6 @@ def audit_command(
         typer.Option("--import", metavar="M,N", help="Modules to import in addition to those of the packages."),
     ] = None,
     as_json: Json = False,
-    release: Release = False,
 ) -> None:
     """Test whether your dependencies install and import.
 
@@ -51,7 +50,7 @@ def audit_command(
     paths, known = open_project()
     chosen = split_names(variants) and project.select_names(known.variants, split_names(variants), "variant")
     containers = connect()
-    options = build_options(paths, release)
+    options = build_options(paths)
     images = built_images(containers.look_up(known, variants_to_audit(known, chosen), options), chosen)
     with progress.open_display(as_json) as display:
         steps = progress.StepProgress(display, "audit")

@@ -69,7 +69,7 @@ def _builds(
     paths: ProjectPaths, known: Catalog, settings: Settings, engine: EngineName | None
 ) -> tuple[EngineName, list[Built]]:
     """Build what the hosts measure; with the engine `host` nothing here, because each host builds for itself."""
-    how = BuildOptions(paths.root, paths.cache, settings.profile)
+    how = BuildOptions(paths.root, paths.cache)
     if engine and finding.cannot(engine, Feature.IMAGES):
         return engine, prefixes.expect(known, settings.to_build, how)
     containers = connect(engine)

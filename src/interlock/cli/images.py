@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -15,8 +15,8 @@ from rich.text import Text
 
 from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog import project, published, rendering
-from interlock.catalog.project import Catalog, ProjectPaths, by_profile
-from interlock.catalog.published import Published, published_image
+from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.published import Published
 from interlock.catalog.rendering import generated_files
 from interlock.cli import progress, publishing
 from interlock.cli.choosing import choose_engine, lead_to
@@ -24,14 +24,11 @@ from interlock.cli.main import REFERENCE, reference_page
 from interlock.cli.options import (
     AsRoot,
     Engine,
-    Profile,
-    Release,
     Variants,
     VerifyKey,
     console,
     open_clone,
     open_project,
-    profile_name,
 )
 from interlock.engine import protocol
 from interlock.engine import registry as registries
@@ -91,7 +88,6 @@ def _write_figures(folder: Path, made_of: str) -> None:
 def build(
     variants: Variants = None,
     everything: Annotated[bool, typer.Option("--all", help="Build every variant (the same as no name).")] = False,
-    release: Release = False,
     force: Annotated[bool, typer.Option("--force", help="Build again, without any cache.")] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Build each variant twice and compare the results byte by byte.")
@@ -116,8 +112,8 @@ def build(
     everything = len(names) == len(known.variants)
     registry = parse_registry(cache_from, "--cache-from") if cache_from else None
     builder = choose_engine(paths, engine, as_root=as_root)
-    options = replace(build_options(paths, release, force, registry), verifies=verify)
-    run = BuildRun(build_command(names, everything, options.profile, force), options.profile)
+    options = replace(build_options(paths, force, registry), verifies=verify)
+    run = BuildRun(build_command(names, everything, force))
     # An edited variant is built as its file is now.
     write_generated(paths, known)
     built = build_variants(builder, known, names, options)
@@ -131,19 +127,17 @@ def build(
         table.add_row(image.variant, image.version, name, size, seconds, Text(f"{state} {image.outcome.reason}"))
     console.print(table)
     fail_on_failed_builds(built, lead_to(builder.name, engine, as_root=as_root).words)
-    if not release and any(known.variants[name].release for name in names):
-        line = "note    standard builds, for studying; pick, trial, swap, push and pull take those of `build --release`"
-        console.print(Text(line, style="dim"), soft_wrap=True)
 
 
 def _build_state(image: Built) -> str:
     """Return how the image came to be: built, pulled, unchanged, or why not."""
     if image.pulled_from:
         return f"pulled from {image.pulled_from}"
-    return "unchanged" if image.reused else image.outcome.state.value
+    state = "unchanged" if image.reused else image.outcome.state.value
+    return f"{state}, trained here" if image.training == "here" else state
 
 
-def check(variants: Variants = None, release: Release = False) -> None:
+def check(variants: Variants = None) -> None:
     """Check that images can replace python:X-slim.
 
     Exits with 5 if an image differs in a way that its variant's file does not declare.
@@ -152,7 +146,7 @@ def check(variants: Variants = None, release: Release = False) -> None:
     names = project.select_names(known.variants, variants, "variant")
     containers = connect()
     results, missing = {}, []
-    for image in containers.look_up(known, names, build_options(paths, release)):
+    for image in containers.look_up(known, names, build_options(paths)):
         if image.outcome.state is State.OK:
             console.print(Text(f"check   {image.variant}"))
             variant = known.variants[image.variant].at(image.version)
@@ -178,7 +172,6 @@ def _unchecked(missing: list[Built], *, named: bool) -> BuildError:
 def sbom_command(
     variant: Annotated[str, typer.Argument(metavar="VARIANT", help="Name of a built variant.")],
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="File (default: standard output).")] = None,
-    release: Release = False,
 ) -> None:
     """Write an image's bill of materials (CycloneDX, JSON)."""
     from interlock.engine.build import sbom  # noqa: PLC0415 - its extra is not always there
@@ -186,7 +179,7 @@ def sbom_command(
     paths, known = open_project()
     project.select_names(known.variants, [variant], "variant")
     containers = connect()
-    (image,) = containers.look_up(known, [variant], build_options(paths, release))
+    (image,) = containers.look_up(known, [variant], build_options(paths))
     if image.outcome.state is not State.OK:
         raise BuildError(key=variant, found=image.outcome.reason, todo=f"Run `{build_line(image)}`.")
     text = sbom.document(known.variants[variant].at(image.version), sbom.read_contents(containers.client, image.tag))
@@ -196,9 +189,9 @@ def sbom_command(
         write_atomically(output, text)
 
 
-def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
+def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str | bytes]:
     """Return what a build needs and the page of variants, generated from variants/, by their paths below the root."""
-    builds = store.latest_builds(paths.reference, "standard")
+    builds = store.latest_builds(paths.reference)
     page = variants_page.page(known, builds, store.measured_variants(paths.reference))
     files = generated_files(known, project.read_texts(paths.root))
     return {
@@ -225,27 +218,27 @@ def write_generated(paths: ProjectPaths, known: Catalog) -> None:
         console.print(Text(f"own     {one.words}"), soft_wrap=True)
 
 
-def _write_texts(paths: ProjectPaths, texts: dict[str, str]) -> None:
+def _write_texts(paths: ProjectPaths, texts: Mapping[str, str | bytes]) -> None:
     for path in generated.sync(paths.root, texts):
         console.print(Text(f"render  {path}"))
 
 
 def build_options(
-    paths: ProjectPaths, release: bool, force: bool = False, registry: Registry | None = None, pulls_only: bool = False
+    paths: ProjectPaths, force: bool = False, registry: Registry | None = None, pulls_only: bool = False
 ) -> BuildOptions:
     """Return how to build: with `force` without any cache, with a registry by pulling what it has."""
     rebuild = str(time.time_ns()) if force else ""
-    return BuildOptions(paths.root, paths.cache, profile_name(release), rebuild, registry, pulls_only)
+    return BuildOptions(paths.root, paths.cache, rebuild, registry, pulls_only)
 
 
 def build_line(image: Built, where: Sequence[str] = ()) -> str:
     """Return the command that builds what is missing; `where` has the options that lead to its engine."""
-    return " ".join([build_command([image.variant], False, image.profile, False), *where])
+    return " ".join([build_command([image.variant], False, False), *where])
 
 
 def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], options: BuildOptions) -> list[Built]:
     """Build the named variants and show the progress."""
-    known_s = store.read_durations(options.cache, options.profile)
+    known_s = store.read_durations(options.cache)
     usual_s = {name: known_s[name] for name in names if name in known_s}
     with progress.Display(console) as display:
         on_step = progress.BuildProgress(display, len(names), usual_s)
@@ -253,7 +246,7 @@ def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], op
     for line in fallback_lines(built):
         console.print(Text(f"version {line}"), soft_wrap=True)
     fresh = {image.variant: image.duration_s for image in built if not image.reused and image.image_id}
-    store.write_durations(options.cache, options.profile, {**known_s, **fresh})
+    store.write_durations(options.cache, {**known_s, **fresh})
     return built
 
 
@@ -274,7 +267,6 @@ def fail_on_failed_builds(built: list[Built], where: Sequence[str] = ()) -> None
 def push_command(
     registry: RegistryOption,
     variants: Variants = None,
-    profile: Profile = None,
     force: Annotated[
         bool, typer.Option("--force", help="Push even if someone else moved the tag or pushed the same content.")
     ] = False,
@@ -297,12 +289,7 @@ def push_command(
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
     containers = connect()
-    found = [
-        image
-        for one, mine in by_profile(known, names, profile)
-        for image in containers.look_up(known, mine, build_options(paths, one == "release"))
-    ]
-    ready = _require_built(found, named=bool(variants))
+    ready = _require_built(containers.look_up(known, names, build_options(paths)), named=bool(variants))
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "push", len(ready))
         with_own_base = {one.base.reference: one for one in ready if one.base}.values()
@@ -329,7 +316,6 @@ def pull_command(
         typer.Option(metavar="HOST[:PORT]/NAMESPACE", help="Registry of a team (default: what the project published)."),
     ] = None,
     variants: Variants = None,
-    profile: Profile = None,
     verify: VerifyKey = None,
 ) -> None:
     """Pull variants: what the project published, or what a team pushed.
@@ -342,18 +328,17 @@ def pull_command(
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
     if team is None:
-        names = _published_names(known, names, profile, named=bool(variants))
+        names = _published_names(known, names, named=bool(variants))
     places = {name: team or parse_registry(known.published[name].registry, published.FILE, verify) for name in names}
     containers = connect()
     write_generated(paths, known)
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "pull", len(names))
         plans: list[list[ImagePlan]] = []
-        for one, mine in by_profile(known, names, profile):
-            for place in dict.fromkeys(places[name] for name in mine):
-                options = build_options(paths, one == "release", registry=place, pulls_only=True)
-                there = [name for name in mine if places[name] == place]
-                plans += _plans(containers, known, there, options, transfers, named=bool(variants))
+        for place in dict.fromkeys(places.values()):
+            options = build_options(paths, registry=place, pulls_only=True)
+            there = [name for name in names if places[name] == place]
+            plans += _plans(containers, known, there, options, transfers, named=bool(variants))
 
         def move(versions: list[ImagePlan]) -> Row | None:
             name = versions[0].variant.name
@@ -372,10 +357,9 @@ def pull_command(
     _show_moved(rows, failed)
 
 
-def _published_names(known: Catalog, names: list[str], profile: str | None, *, named: bool) -> list[str]:
+def _published_names(known: Catalog, names: list[str], *, named: bool) -> list[str]:
     """Return the variants that are published; TagError if a named one is not, or none is."""
-    wanted = [(known.variants[name], one) for one, mine in by_profile(known, names, profile) for name in mine]
-    there = [variant.name for variant, one in wanted if published_image(known.published, variant, one)]
+    there = [name for name in names if name in known.published]
     for name in names if named else ():
         if name not in there:
             raise _unpublished(name, "is not published")

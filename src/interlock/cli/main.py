@@ -58,6 +58,7 @@ COMMANDS = {
     "sbom": Entry(BUILD, "images", "sbom_command", "Write an image's bill of materials (CycloneDX, JSON)."),
     "render": Entry(BUILD, "images", "render", "Write the generated files: Dockerfiles, schemas, docs."),
     "update": Entry(BUILD, "update", "update_command", "Take newer releases of sources, bases and images of others."),
+    "train": Entry(BUILD, "training", "train_command", "Train variants that have no profile of optimisation."),
     "push": Entry(SHARE, "images", "push_command", "Push built variants to a registry."),
     "pull": Entry(SHARE, "images", "pull_command", "Pull variants: what the project published, or what a team pushed."),
     "publish": Entry(SHARE, "publishing", "publish_command", "Tag, sign and record what was pushed on each platform."),

@@ -99,7 +99,7 @@ def matrix(
             settings, left_out = what_can_be(machine, known, settings)
         forecast = replace(forecast, settings=settings)
         helpers = [INSTRUMENTS, *helpers_of(known.workloads[each] for each in settings.workloads)]
-        how = BuildOptions(paths.root, paths.cache, settings.profile, helpers=helpers)
+        how = BuildOptions(paths.root, paths.cache, helpers=helpers)
         first = forecast.print_all(machine, known, how, is_new=began is None)
         order = durations.shortest_first(settings.workloads, forecast.earlier, **forecast.alike)
         whole = began.settings if began else settings
@@ -128,7 +128,7 @@ def what_can_be(machine: Engine, known: Catalog, settings: Settings) -> tuple[Se
     left_out: list[Built] = []
     if settings.variants_word == CORE:
         core = machine.core(known)
-        settings, left_out = with_core(settings, core), unavailable_in(core, settings.profile)
+        settings, left_out = with_core(settings, core), unavailable_in(core)
     refused = machine.cannot(Feature.SYSTEM_CALLS) if settings.profiled else None
     if refused is not None:
         console.print(Text(f"profile {refused.found}"), soft_wrap=True)
@@ -150,12 +150,12 @@ def with_core(settings: Settings, core: CoreSet) -> Settings:
     return settings.model_copy(update={"variants": list(dict.fromkeys([*core.labels, *named]))})
 
 
-def unavailable_in(core: CoreSet, profile: str) -> list[Built]:
+def unavailable_in(core: CoreSet) -> list[Built]:
     """Return the variants that a core set leaves out, with the reason, which the report says too."""
     there = {split_label(label)[0] for label in core.labels}
     reasons = {split_label(label)[0]: reason for label, reason in core.left_out}
     return [
-        Built(variant=name, profile=profile, outcome=Outcome(state=State.UNAVAILABLE, reason=reason))
+        Built(variant=name, outcome=Outcome(state=State.UNAVAILABLE, reason=reason))
         for name, reason in reasons.items()
         if name not in there
     ]
@@ -177,9 +177,8 @@ class Forecast:
 
     def of_builds(self, missing: Sequence[str]) -> durations.DurationEstimate:
         """Return how long these variants take to build, here if they were built here, else as the project recorded."""
-        profile = self.settings.profile
-        usual_s = store.read_durations(self.paths.cache, profile)
-        return durations.of_builds(missing, usual_s, store.latest_builds(self.paths.reference, profile))
+        usual_s = store.read_durations(self.paths.cache)
+        return durations.of_builds(missing, usual_s, store.latest_builds(self.paths.reference))
 
     def of_all(self, missing: Sequence[str]) -> str:
         """Return how many rows there are, and how long building these variants and measuring takes."""

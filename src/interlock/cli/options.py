@@ -31,13 +31,6 @@ else:  # what --help need not wait for
     packed = LazyModule("interlock.results.packed", "")
 
 
-class ProfileName(StrEnum):
-    """What --profile takes."""
-
-    RELEASE = "release"
-    STANDARD = "standard"
-
-
 def _one_of(kind: type[StrEnum], noun: str, variable: str = "") -> Callable[[str], StrEnum]:
     """Return the parser of an option that takes one of few names; UsageError has the nearest one."""
 
@@ -76,20 +69,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON; print errors as 
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed for the order (default: random).")]
 Profiled = Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")]
-Release = Annotated[
-    bool, typer.Option("--release", help="Use the profile 'release' (PGO and LTO) instead of 'standard'.")
-]
-# Of the commands whose images go into production. `Release` is of those that build and measure.
-Profile = Annotated[
-    ProfileName | None,
-    typer.Option(
-        "--profile",
-        parser=_one_of(ProfileName, "profile"),
-        metavar=_metavar(ProfileName),
-        autocompletion=lambda: list(ProfileName),
-        help="Builds to use: release (PGO and LTO; the default where a variant has it) or standard, for studying.",
-    ),
-]
 Results = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Folder of the experiments (default: results/ of the project).")
 ]
@@ -138,7 +117,6 @@ class MatrixOptions:
     why: Annotated[
         bool, typer.Option("--why", help="Record stacks of waits and wakes of every profiled benchmark.")
     ] = False
-    release: Release = False
     engine: Engine = None
     as_root: AsRoot = False
 
@@ -182,11 +160,6 @@ def parse_duration(text: str, option: str) -> float:
 def split_names(names: str | None) -> list[str] | None:
     """Return the names of a comma-separated list, or None if the option was not given."""
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
-
-
-def profile_name(release: bool) -> str:
-    """Return the optimisation profile that --release selects."""
-    return "release" if release else "standard"
 
 
 class PlainConsole(Console):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli.options import Json, Profile, Results, takes
+from interlock.cli.options import Json, Results, takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,6 @@ class PickOptions:
         typer.Option("--why", help="Show the ranking, what is excluded, costs, risks, FROM line and next commands."),
     ] = False
     as_json: Json = False
-    profile: Profile = None
     results: Results = None
 
 

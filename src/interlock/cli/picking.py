@@ -64,7 +64,6 @@ def run(options: PickOptions) -> None:
         supported_until=None if options.supported_until is None else parse_month(options.supported_until),
         threads=options.threads,
         allowed=parse_phases(split_names(options.allow) or []),
-        profile=options.profile or "release",
         baseline=options.baseline,
         needs=tuple(map(str, options.needs or [])),
     )
@@ -84,9 +83,9 @@ def run(options: PickOptions) -> None:
     if packages is not None and containers is not None:
         with progress.open_display(options.as_json) as display:
             steps = progress.StepProgress(display, "needs")
-            test = RequirementsTest(containers, paths, known, packages, options.profile, steps)
+            test = RequirementsTest(containers, paths, known, packages, steps)
             evidence, ranked = advice.decide_with_audits(evidence, test.audit)
-    other_evidence = _others(evidence, shipped) if ranked.chosen or evidence.profile != criteria.profile else []
+    other_evidence = _others(evidence, shipped) if ranked.chosen or evidence.measured_otherwise else []
     image = _image(evidence, ranked, containers)
     picked = advice.advise(evidence, ranked, ThisMachine(host, engine), image, other_evidence)
     if options.as_json:
@@ -185,13 +184,11 @@ class RequirementsTest:
     paths: ProjectPaths
     known: Catalog
     packages: Requirements
-    profile: str | None
     on_step: progress.StepProgress
 
     def audit(self, name: str) -> VariantAudit:
         """Return what came of the requirements on a variant, which is built if it has to be."""
-        options = build_options(self.paths, self.known.variants[name].profile_for(self.profile) == "release")
-        images = self.containers.build(self.known, [name], options, self.on_step)
+        images = self.containers.build(self.known, [name], build_options(self.paths), self.on_step)
         (audited,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.on_step)
         return audited
 
@@ -212,11 +209,9 @@ def _image(evidence: Evidence, ranked: advice.Ranking, containers: DockerEngine 
     if ranked.chosen is None:
         return ImageHere(None, LocalImage.UNKNOWN)
     name = split_label(ranked.chosen.label)[0]
-    measured, variant = evidence.images[name], evidence.catalog.variants[name]
-    profile = "standard" if evidence.criteria.profile == "standard" else variant.profile_for(None)
-    tag = variant.image_tag(profile)
+    measured, tag = evidence.images[name], evidence.catalog.variants[name].image_tag
     here = find_tagged(containers.client, measured.model_copy(update={"tag": tag})) if containers else None
-    return ImageHere(*image_to_name(measured, tag, profile, here, answers=containers is not None))
+    return ImageHere(*image_to_name(measured, tag, here, answers=containers is not None))
 
 
 def today() -> datetime.date:

@@ -36,7 +36,7 @@ def record(client: DockerClient, known: Catalog, pushed: Sequence[Built], regist
         entries[variant.name] = Published(
             name=variant.name,
             registry=registry.name,
-            tag=tag_of(variant, built.profile),
+            tag=tag_of(variant),
             digest=str(built.digest).partition("@")[2],
             platforms=[platform_name(image.attrs)],
             version=variant.version,
@@ -119,8 +119,7 @@ def _publish(
     entries = [entry for _, entry in parts]
     first = entries[0]
     variant = known.variants[name].at(first.version)
-    (profile,) = (named for named in variant.profiles if tag_of(variant, named) == first.tag)
-    digest = publishing.join(entries, tags_of(variant, profile))
+    digest = publishing.join(entries, tags_of(variant))
     old = published.get(name)
     known_as = (first.repository, first.tag, digest)
     if old is not None and (old.repository, old.tag, old.digest) == known_as and (old.signed or signer is None):

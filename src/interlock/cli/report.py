@@ -59,7 +59,7 @@ def compare_command(
     """
     changed = changes.changes_between(*(changes.Side(name, _one_extract(name, results)) for name in (before, after)))
     if as_json:
-        sys.stdout.write(json.dumps({"schema_version": 1, **comparisons.changes_data(changed)}, indent=1) + "\n")
+        sys.stdout.write(json.dumps({"schema_version": 2, **comparisons.changes_data(changed)}, indent=1) + "\n")
     else:
         _print_documents([comparisons.changes_document(changed)], markdown)
 
@@ -280,4 +280,4 @@ def _catalog() -> Catalog:
     try:
         return project.load(ProjectPaths.find().root)
     except UsageError:
-        return Catalog(bases={}, profiles={}, families={}, differences={}, variants={}, workloads={}, conditions={})
+        return Catalog(bases={}, families={}, differences={}, variants={}, workloads={}, conditions={})

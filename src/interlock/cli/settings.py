@@ -11,7 +11,7 @@ from rich.text import Text
 
 from interlock.catalog import project
 from interlock.catalog.project import CORE, EVERYTHING, Catalog
-from interlock.cli.options import MatrixOptions, console, parse_duration, profile_name, split_names
+from interlock.cli.options import MatrixOptions, console, parse_duration, split_names
 from interlock.engine import finding
 from interlock.engine.machine import facts
 from interlock.engine.protocol import Feature
@@ -43,7 +43,6 @@ def settings_from(
         rounds_limit=limit,
         seed=new_seed(options.seed),
         baseline="",
-        profile=profile_name(options.release),
         variants=labels,
         workloads=workloads,
         conditions=project.select_names(known.conditions, conditions, "condition") if conditions else [],
@@ -78,7 +77,7 @@ def usual_budget_s(settings: Settings) -> float | None:
 
 
 # What an option sets, where it is not the field of its own name, and how it is typed.
-SETS = {"profile": ("profiled",), "release": ("profile",), "rounds": ("rounds", "rounds_limit")}
+SETS = {"profile": ("profiled",), "rounds": ("rounds", "rounds_limit")}
 TYPED = {"profile": "--no-profile"}
 
 

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from interlock.catalog.project import ProjectPaths
-from interlock.cli.options import Json, PlainConsole, Profile
+from interlock.cli.options import Json, PlainConsole
 from interlock.cli.swap_target import resolve, target_of
 from interlock.engine.docker import connect
 from interlock.errors import StoreError, SwapError, UsageError, missing_option
@@ -67,7 +67,6 @@ def swap_command(
     local: Annotated[
         bool, typer.Option("--local", help="Take this machine's image though it is published, or no registry has it.")
     ] = False,
-    profile: Profile = None,
     as_json: Json = False,
 ) -> None:
     """Change the Python image in a Dockerfile or manifest, and back.
@@ -84,9 +83,9 @@ def swap_command(
     if revert:
         _revert(place, stage, write)
     elif check_only:
-        _check(place, to, stage, profile)
+        _check(place, to, stage)
     else:
-        image, caveats = resolve(str(to), profile, local=local)
+        image, caveats = resolve(str(to), local=local)
 
         def swapped(path: Path, text: str) -> PlannedFile:
             made = files.swapped_file(printable_name(path), text, image, stage, paths=paths)
@@ -241,9 +240,9 @@ def _print_caveat(caveat: Caveat, where: str) -> None:
     notes.print(said, soft_wrap=not notes.is_terminal)
 
 
-def _check(place: Path, to: str | None, stage: str | None, profile: str | None) -> None:
+def _check(place: Path, to: str | None, stage: str | None) -> None:
     """Print every line whose image is not the expected one; SwapError if there is one."""
-    expected = target_of(to, profile).tag if to else None
+    expected = target_of(to).tag if to else None
     placed, left = checks.placed_lines(place, stage, every=bool(to or stage))
     digests = digests_now(
         [spot.line.image for spot in placed if spot.tag],

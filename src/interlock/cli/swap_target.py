@@ -1,4 +1,4 @@
-"""The image that `swap` puts in: the variant, mode and profile that are meant, and what the engine has of it."""
+"""The image that `swap` puts in: the variant and mode that are meant, and what the engine has of it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from interlock.catalog import project
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.catalog.published import Published, published_image
+from interlock.catalog.published import Published
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Mode
 from interlock.cli.images import build_line, build_options
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import find_tagged, known_digests
 from interlock.engine.registry import platform_name, registry_digest, registry_platforms
-from interlock.errors import BuildError, EngineError, RegistryError, UsageError, nearest
+from interlock.errors import EngineError, RegistryError, UsageError, nearest
 from interlock.results.experiments import Built, Outcome, State
 from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.image_names import NewImage, new_image
@@ -22,45 +22,40 @@ from interlock.swap.image_names import NewImage, new_image
 
 @dataclass(frozen=True)
 class Target:
-    """The variant, mode and profile that --to and --profile name."""
+    """The variant and mode that --to names."""
 
     known: Catalog
     project_paths: ProjectPaths
     name: str
     mode: Mode | None
-    profile: str
 
     @property
     def tag(self) -> str:
-        return self.known.variants[self.name].image_tag(self.profile)
+        return self.known.variants[self.name].image_tag
 
 
-def target_of(to: str, wanted: str | None) -> Target:
-    """Return the variant of --to in the profile of --profile; UsageError or BuildError for one that there is not."""
+def target_of(to: str) -> Target:
+    """Return the variant of --to; UsageError for one that there is not."""
     project_paths = ProjectPaths.find()
     known = project.load(project_paths.root)
     name, mode_name = split_label(to)
     if name not in known.variants:
         raise UsageError(key="--to", found=f"there is no variant '{name}'", todo=nearest(name, known.variants))
-    variant = known.variants[name]
-    profile = variant.profile_for(wanted)
-    modes = {mode.name: mode for mode in variant.modes}
+    modes = {mode.name: mode for mode in known.variants[name].modes}
     if mode_name is not None and mode_name not in modes:
         raise UsageError(key="--to", found=f"{name} has no mode '{mode_name}'", todo=nearest(mode_name, modes))
-    if profile not in variant.profiles:
-        raise BuildError(key=name, found=f"has no profile '{profile}'", todo=f"Leave out --profile {profile}.")
-    return Target(known, project_paths, name, modes.get(mode_name or ""), profile)
+    return Target(known, project_paths, name, modes.get(mode_name or ""))
 
 
-def resolve(to: str, profile: str | None, *, local: bool = False) -> tuple[NewImage, list[Caveat]]:
+def resolve(to: str, *, local: bool = False) -> tuple[NewImage, list[Caveat]]:
     """Return the image to swap in, with its digest where it is known, and caveats.
 
     It is this engine's if a push or a pull gave it a digest, else the published one, which `local` leaves out.
     """
-    target = target_of(to, profile)
+    target = target_of(to)
     built, caveats = _built(target)
     variants = target.known.variants
-    there = published_image(target.known.published, variants[target.name], target.profile)
+    there = target.known.published.get(target.name)
     if there is not None and not local and not _is_elsewhere(built, there):
         reference, platforms = there.reference, there.platforms
         caveats = _of_published(there, variants[target.name].version, built)
@@ -68,7 +63,7 @@ def resolve(to: str, profile: str | None, *, local: bool = False) -> tuple[NewIm
         reference = built.reference if built else target.tag
         platforms = _platforms(built) if built else []
     mode = [Caveat(0, text) for text in _of_mode(target.mode)]
-    image = new_image(variants[target.name], target.profile, reference, variants.values(), platforms)
+    image = new_image(variants[target.name], reference, variants.values(), platforms)
     return image, [*mode, *caveats]
 
 
@@ -117,16 +112,11 @@ def _built(target: Target) -> tuple[Built | None, list[Caveat]]:
         return None, [
             Caveat(0, f"{error.found}: whether {target.tag} is built, and its digest, are unknown", Weight.KNOW)
         ]
-    outcome = Outcome(state=State.OK)
-    named = Built(variant=target.name, profile=target.profile, outcome=outcome, tag=target.tag)
+    named = Built(variant=target.name, outcome=Outcome(state=State.OK), tag=target.tag)
     here = find_tagged(containers.client, named)
-    release = target.profile == "release"
     if here is None:
-        standard = target.known.variants[target.name].image_tag("standard")
-        studied = named.model_copy(update={"profile": "standard", "tag": standard})
-        other = "; its standard build is here: --profile standard" if find_tagged(containers.client, studied) else ""
-        return None, [Caveat(0, f"the image is not built here: `{build_line(named)}`{other}", Weight.KNOW)]
-    (current,) = containers.look_up(target.known, [target.name], build_options(target.project_paths, release))
+        return None, [Caveat(0, f"the image is not built here: `{build_line(named)}`", Weight.KNOW)]
+    (current,) = containers.look_up(target.known, [target.name], build_options(target.project_paths))
     caveats = []
     if current.outcome.state is not State.OK:
         caveats.append(f"{target.tag} here is older than variants/{target.name}.toml: `{build_line(named)}`")

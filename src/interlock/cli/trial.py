@@ -14,8 +14,6 @@ from interlock.cli import progress
 from interlock.cli.images import fail_on_failed_builds
 from interlock.cli.options import (
     Json,
-    Profile,
-    ProfileName,
     Results,
     Seed,
     open_project,
@@ -145,7 +143,7 @@ class RoundOptions:
     syscalls: Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")] = True
     why: Annotated[bool, typer.Option("--why", help="Record stacks of waits and wakes, in a separate pass.")] = False
 
-    def settings(self, labels: Sequence[str], profile: str, results: Path | None = None) -> Settings:
+    def settings(self, labels: Sequence[str], results: Path | None = None) -> Settings:
         """Return the settings of the experiment, whose workload is made of the user's service."""
         least, limit = planned_rounds(quick=False, wanted=self.rounds)
         usual_s = None if self.rounds else BUDGET_S
@@ -155,7 +153,6 @@ class RoundOptions:
             rounds_limit=limit,
             seed=new_seed(self.seed),
             baseline=OWN,
-            profile=profile,
             variants=[OWN, *labels],
             workloads=[],
             profiled=self.syscalls,
@@ -178,7 +175,6 @@ def trial_command(
             help="Variants, plain or in a mode; missing ones are built (default: built, supported ones).",
         ),
     ] = None,
-    profile: Profile = None,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the experiment and its folder (default: from the date).")
     ] = None,
@@ -200,9 +196,9 @@ def trial_command(
     paths, known = open_project()
     containers = connect()
     surroundings = service.surroundings(containers, checks.environment)
-    choice = planning.Variants(containers, paths, known, profile)
+    choice = planning.Variants(containers, paths, known)
     labels = choice.labels(split_names(variants))
-    settings = measured.settings(labels, profile or ProfileName.RELEASE, results)
+    settings = measured.settings(labels, results)
     into = results or paths.results
     assignment = Assignment(
         known,
@@ -297,7 +293,6 @@ def _repeat(
         "no_syscalls": not settings.profiled,
         "seed": settings.seed,
         "budget": duration_word(settings.budget_s),
-        "profile": "standard" if settings.profile == "standard" else None,
         "file": file,
         "variants": ",".join(settings.variants[1:]),
     }

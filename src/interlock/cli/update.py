@@ -63,6 +63,14 @@ def update_command(
         raise DriftError(file=next(iter(updates.texts)), found=found, todo="Run `interlock update`.")
     if updates.lines:
         _write(paths, updates.texts)
+        if stale := _to_train(known, project.load(paths.root)):
+            _say(f"next    interlock train {' '.join(stale)}")
+
+
+def _to_train(before: Catalog, now: Catalog) -> list[str]:
+    """Return the variants that are built by a stored profile, and have another release now."""
+    trained = sorted({profile.variant for profile in before.trained.values()} & now.variants.keys())
+    return [name for name in trained if now.variants[name].version != before.variants[name].version]
 
 
 def _say(line: str) -> None:
@@ -115,7 +123,8 @@ def _write(paths: ProjectPaths, texts: dict[str, str]) -> None:
             (root / file).write_text(text, encoding="utf-8")
         made = generated_texts(replace(paths, root=root), project.load(root))
     drifted = [path for path in generated.drift(paths.root, made) if path in made and (paths.root / path).is_file()]
-    new = texts | {path: made[path] for path in drifted}
+    # Profiles of optimisation come and go, and never change.
+    new = texts | {path: content for path in drifted for content in [made[path]] if isinstance(content, str)}
     replace_files([FileChange(paths.root / path, read_file(paths.root / path), text) for path, text in new.items()])
     for path in [*drifted, *generated.sync(paths.root, made)]:
         _say(f"render  {path}")

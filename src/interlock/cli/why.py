@@ -19,12 +19,10 @@ from interlock.cli.options import (
     AsRoot,
     Engine,
     Json,
-    Release,
     Results,
     console,
     named_folder,
     open_project,
-    profile_name,
     quiet,
 )
 from interlock.cli.preparing import ready_machine
@@ -64,7 +62,6 @@ def why_command(
         typer.Option(metavar="EXPERIMENT", help="Run nothing: show what this experiment recorded (`matrix --why`)."),
     ] = None,
     as_json: Json = False,
-    release: Release = False,
     engine: Engine = None,
     as_root: AsRoot = False,
     results: Results = None,
@@ -87,14 +84,13 @@ def why_command(
     with quiet(as_json), ready_machine(paths, known, True, agreed=False, engine=engine, as_root=as_root) as machine:
         if refused := machine.cannot(Feature.STACKS):  # before anything is built
             raise refused
-        built = build_variants(machine, known, variants, build_options(paths, release))
+        built = build_variants(machine, known, variants, build_options(paths))
         fail_on_failed_builds(built, lead_to(machine.name, engine, as_root=as_root).words)
         settings = Settings(
             quick=False,
             rounds=2,
             seed=0,
             baseline=variants[0],
-            profile=profile_name(release),
             variants=labels,
             workloads=[workload],
             profiled=True,

@@ -36,7 +36,7 @@ from interlock.errors import ENDING_SIGNALS, EngineError, NoEngineError, last_li
 from interlock.results.experiments import EngineName
 
 # How long the engine may be silent within a call before it counts as gone. What only asks or sets is quick even on a
-# busy disk, what removes is as slow as the disk; a build step may be silent for minutes (the profile run of a release).
+# busy disk, what removes is as slow as the disk; a build step may be silent for minutes (training).
 PING_S, SHORT_S, REMOVAL_S, LONG_S = 30, 120, 900, 3600
 PINGS = re.compile(r"/(_ping|version|info)(\?|$)")
 LONG_CALLS = re.compile(

@@ -22,6 +22,7 @@ from interlock.engine.build.builds import ImageBuilder
 from interlock.engine.build.helper_images import ensure_helper, find_helper
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.build.places import Answers
+from interlock.engine.build.training import Training, train
 from interlock.engine.client import Address, docker_address
 from interlock.engine.ownership import Life, labels_of
 from interlock.engine.packages.installer import COMPILE, ImageInstaller
@@ -78,6 +79,16 @@ class DockerEngine:
             return built
         again = self._builder(known, replace(options, rebuild=""), on_step)
         return [builds.verify(again, name) for name in names]
+
+    def to_train(
+        self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep
+    ) -> list[ImagePlan | Built]:
+        """Return of each variant what would be trained, its newest version that can be had, or why there is none."""
+        return builds.decide(self._builder(known, options, on_step), names, lambda _: None)
+
+    def train(self, plan: ImagePlan, options: BuildOptions, on_step: OnStep) -> Training:
+        """Train what the plan would build."""
+        return train(self.client, plan, options, builds.make_jobs(), on_step)
 
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
         return builds.look_up(self._builder(known, options, lambda *_: None), names)

@@ -46,7 +46,6 @@ class BuildOptions:
 
     root: Path
     cache: Path
-    profile: str = "standard"
     # A new one builds again what is unchanged; the same for all variants, so that a shared build is done once.
     rebuild: str = ""
     # Where a team keeps what it has built: what it has is pulled instead of built.

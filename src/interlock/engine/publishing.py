@@ -38,7 +38,7 @@ def provenance(variant: Variant, built: Built, labels: Mapping[str, str]) -> str
     predicate = {
         "buildDefinition": {
             "buildType": "urn:interlock:build:1",
-            "externalParameters": built.model_dump(include={"variant", "profile", "content_hash"}),
+            "externalParameters": built.model_dump(include={"variant", "content_hash"}),
             "internalParameters": {"interlock": labels.get("interlock.version", "")},
             "resolvedDependencies": [{"uri": uri, "digest": digest} for uri, digest in made_of],
         },

@@ -330,12 +330,8 @@ def require_signed(reference: str, key: str) -> None:
 
 
 def _require_content(plan: ImagePlan, image: Image, name: str) -> None:
-    """Raise BuildError unless the image's labels have the plan's content hash, variant and profile."""
-    expected = {
-        HASH_LABEL: plan.content_hash,
-        "interlock.variant": plan.variant.name,
-        "interlock.profile": plan.profile,
-    }
+    """Raise BuildError unless the image's labels have the plan's content hash and variant."""
+    expected = {HASH_LABEL: plan.content_hash, "interlock.variant": plan.variant.name}
     for label, value in expected.items():
         actual = image.labels.get(label, "")
         if actual != value:

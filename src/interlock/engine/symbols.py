@@ -18,9 +18,9 @@ STAGE, LABEL = "symbols", "interlock.symbols"
 FOLDER = "/usr/lib/debug"
 
 
-def symbols_tag(variant: str, profile: str) -> str:
-    """Return the tag of the image with a variant's symbols; a build of another profile has its own."""
-    return f"localhost/interlock/symbols:{variant}-{profile}"
+def symbols_tag(variant: str) -> str:
+    """Return the tag of the image with a variant's symbols."""
+    return f"localhost/interlock/symbols:{variant}"
 
 
 def symbols_of(client: DockerClient, image: Image, owner: str) -> bytes | None:

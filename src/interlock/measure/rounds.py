@@ -279,6 +279,6 @@ class Looking:
         """Show a look, and whose ratio is also of how it was built."""
         resources, baseline = self.session.resources, self.session.resources.settings.baseline
         known, (track, *_) = resources.known, self.tracks[name]
-        otherwise = (label for label, _ in compared if built_otherwise(known.facts, known.images, label, baseline))
+        otherwise = (label for label, _ in compared if built_otherwise(known.images, label, baseline))
         workload = self.session.workload
         resources.watching.on_look(Look(workload, track.benchmark, compared, is_last, frozenset(otherwise)))

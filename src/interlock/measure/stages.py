@@ -70,7 +70,7 @@ class StagedRun:
         asked = self.assignment.settings
         later = [name for name in asked.to_build if first and name not in first]
         built = self._build([name for name in asked.to_build if name not in later])
-        waiting = [Built(variant=name, profile=self.how.profile, outcome=WAITING) for name in later]
+        waiting = [Built(variant=name, outcome=WAITING) for name in later]
         if later and not self.ending.signals and are_enough(built, asked.baseline):
             folder = self._measure([*built, *waiting], first_look_alone=True)
             if self.ending.signals:

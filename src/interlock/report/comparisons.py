@@ -174,7 +174,7 @@ def changes_data(found: Changes) -> Data:
     return {
         "kind": cohort.kind._asdict(),
         "baseline": cohort.baseline,
-        "profile": cohort.profile,
+        "optimised_by": cohort.optimised_by,
         "before": _side_data(found.before),
         "after": _side_data(found.after),
         "baseline_image": found.baseline_image,

@@ -69,8 +69,8 @@ def headline(experiment: Experiment) -> list[str]:
         f"host     {host_line(host)}",
         f"engine   {engine_line(host['engine'], bases_line(experiment.images))}",
         *(f"version  {one_line(line)}" for line in fallback_lines(experiment.images)),
-        f"settings profile {settings.profile}, {_rounds(experiment)}{' (quick)' if settings.quick else ''}, "
-        f"seed {settings.seed}, baseline {settings.baseline}",
+        f"settings {_rounds(experiment)}{' (quick)' if settings.quick else ''}, seed {settings.seed}, "
+        f"baseline {settings.baseline} ({compare.baseline_optimisation(experiment)})",
         f"run      {experiment.started}, {experiment.duration_s:.0f} s, Interlock {experiment.tool_version}",
         *_probe(experiment),
         *_left_out(experiment),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from interlock.analysis.comparison import Row, Table
+from interlock.analysis.comparison import Row, Table, baseline_optimisation
 from interlock.analysis.pick.figures import RecordedLevels
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import verdict_of
@@ -59,7 +59,7 @@ def known_lines(
     host = experiment.host
     title = (
         f"known   the project's figures ({host['cores']} cores of an {host['cpu']}, {experiment.started[:10]}, "
-        f"{experiment.settings.profile} builds; yours follow): time beside {BASELINE}"
+        f"{baseline_optimisation(experiment)}; yours follow): time beside {BASELINE}"
     )
     return [title, *lines[:MOST_KNOWN]] if lines else []
 
@@ -116,7 +116,7 @@ def pictures(experiment: Experiment, tables: Sequence[Table]) -> dict[str, str]:
     found = answers(tables)
     host = report.headline(experiment)[0].partition(" ")[2].strip()
     caption = (
-        f"{host}, builds of profile {experiment.settings.profile}",
+        f"{host}, builds with {baseline_optimisation(experiment)}",
         f"Lines are 95 % intervals. {EXPERIMENT} of results/reference/",
     )
     return {PATH.format(theme=name): picture(found, caption, theme) for name, theme in THEMES.items()}

@@ -93,7 +93,7 @@ def _lines(pairs: Iterator[tuple[str, str]], style: str = "") -> RenderableType:
 
 def _head(pick: Pick) -> Iterator[tuple[str, str]]:
     origin = " (shipped with Interlock)" if pick.shipped else ""
-    yield "figures", f"experiment {pick.experiment}{origin}, profile {pick.measured_profile}, on {pick.machine}"
+    yield "figures", f"experiment {pick.experiment}{origin}, on {pick.machine}"
     differs = "; ".join(f"{one.what} {one.here} instead of {one.there}" for one in pick.apart)
     better = "; to be sure, measure here: the first command below" if _elsewhere(pick) else ""
     yield "here", (differs or "no known difference from that machine") + better

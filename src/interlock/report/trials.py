@@ -41,14 +41,14 @@ def _advice(experiment: Experiment, trial: Trial, table: Table) -> str:
     if not best:
         return "do not switch: no variant is better."
     with_ = f" (not shown to differ from the best: {', '.join(also)})" if also else ""
-    return f"switch to {best}{with_}: {_swap(experiment, trial, best)}"
+    return f"switch to {best}{with_}: {_swap(trial, best)}"
 
 
-def _swap(experiment: Experiment, trial: Trial, label: str) -> str:
+def _swap(trial: Trial, label: str) -> str:
     """Return the command that changes the user's Dockerfile to what was tried."""
     words = ["interlock", "swap", trial.dockerfile, "--to", label, "--paths"]
     words += ["--stage", trial.stage] if trial.stage else []
-    return shlex.join([*words, *(["--profile", "standard"] if experiment.settings.profile == "standard" else [])])
+    return shlex.join(words)
 
 
 def sections(trial: Trial, table: Table) -> tuple[Section, ...]:

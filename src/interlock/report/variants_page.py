@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from interlock.analysis.comparison import other_optimisation
 from interlock.catalog.project import Catalog
 from interlock.catalog.sources import Download, host_of
 from interlock.catalog.types import label_of
@@ -70,30 +72,43 @@ def page(catalog: Catalog, builds: BuildRecord | None, measured: Collection[str]
 
 def _head(catalog: Catalog, builds: BuildRecord | None) -> list[str]:
     bases = ", ".join(f"`{name}`: `{base.reference}`" for name, base in catalog.bases.items())
-    return [f"{len(catalog.variants)} variants. {LEGEND}", f"Bases: {bases}.", *_release(catalog), *_record(builds)]
+    return [
+        f"{len(catalog.variants)} variants. {LEGEND}",
+        f"Bases: {bases}.",
+        _unoptimised(catalog),
+        *_record(catalog, builds),
+    ]
 
 
-def _release(catalog: Catalog) -> list[str]:
-    """Return the sentence about the release images, which the tables do not list."""
-    without = [variant for variant in _sorted(catalog.variants.values()) if "release" not in variant.profiles]
-    but = f" These have none: {_names(without)}." if without else ""
-    return [f"With `--release` the tag ends in `-release`: {catalog.profiles['release'].summary}.{but}"]
+def _unoptimised(catalog: Catalog) -> str:
+    """Return the sentence about how builds are optimised, which the tables do not say."""
+    without = [one for one in _sorted(catalog.variants.values()) if one.interpreter and not one.optimisations]
+    but = f", but for {_names(without)}" if without else ""
+    return f"What is compiled has profile-guided and link-time optimisation{but}."
 
 
-def _record(builds: BuildRecord | None) -> list[str]:
+def _record(catalog: Catalog, builds: BuildRecord | None) -> list[str]:
     """Return the facts about the run that sizes and seconds come from."""
     if builds is None:
         return ["No build is recorded: sizes and seconds are missing."]
     host = builds.host
     path = f"results/reference/{builds.name}/builds.json"
     facts = (
-        f"command: `{builds.command}`, profile {builds.profile}, at most {builds.side_by_side} builds side by side",
+        f"command: `{builds.command}`, at most {builds.side_by_side} builds side by side",
         f"run: {builds.started}, {builds.duration_s:.0f} s, Interlock {builds.tool_version}",
         f"host: {host_line(host)}",
         f"engine: {engine_line(host['engine'], bases_line(builds.builds))}",
     )
-    listed = "\n".join(f"- {fact}" for fact in facts)
+    listed = "\n".join(f"- {fact}" for fact in (*facts, *_otherwise(catalog, builds)))
     return [f"Sizes and seconds are those of one run, [{path}](../{path}):", listed, FIGURES]
+
+
+def _otherwise(catalog: Catalog, builds: BuildRecord) -> Iterator[str]:
+    """Yield how many of the builds were optimised otherwise than they are now."""
+    known = catalog.variants
+    now = [(one, known[one.variant]) for one in builds.builds if one.variant in known]
+    texts = Counter(other_optimisation(built.optimisations, variant.optimisations) for built, variant in now)
+    yield from (f"{number} of them with {text}, as they are built now" for text, number in texts.items() if text)
 
 
 def _grouped(catalog: Catalog) -> Iterator[tuple[Family, list[Variant]]]:
@@ -128,7 +143,7 @@ def _row(variant: Variant, built: Built | None, *, ran: bool) -> tuple[str, ...]
         proof.gil.value,
         _support(variant),
         variant.control or NOTHING,
-        f"`{variant.image_tag('standard').removeprefix(LOCAL)}`",
+        f"`{variant.image_tag.removeprefix(LOCAL)}`",
         *_figures(built),
     )
 

@@ -182,7 +182,7 @@ class Elsewhere(Data):
 
     experiment: str
     machine: str
-    profile: str
+    measured_otherwise: str  # as in Pick
     speed: Estimate
     standing: Standing
 
@@ -190,13 +190,12 @@ class Elsewhere(Data):
 class Pick(Data):
     """The output of pick --json."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     decision: Decision
     answer: str
     experiment: str
     shipped: bool  # whether the experiment is one of results/reference
-    profile: str  # of the image to run
-    measured_profile: str  # of the builds that the figures are of
+    measured_otherwise: str  # what optimised the measured builds and what today's, if not the same
     elsewhere: list[Elsewhere]  # the gain of the same switch in the other shipped experiments
     cpus: int  # of the machine that the service runs on
     measured_cpus: int  # that the figures are of: the experiment's machine's, or one

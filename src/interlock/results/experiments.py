@@ -79,7 +79,6 @@ class Built(Data):
     """The result of building, pulling or looking up one variant."""
 
     variant: str
-    profile: str
     outcome: Outcome
     tag: str = ""
     image_id: str = ""
@@ -91,6 +90,7 @@ class Built(Data):
     reused: bool = False
     pulled_from: str | None = None  # the registry that this run took it from instead of building it
     optimisations: list[str] | None = None  # besides -O: PGO, LTO; None where it is not known
+    training: Literal["stored", "here"] | None = None  # where its profile of optimisation is from; None without one
     version: str = ""  # that it was built from; empty in records from before there were several
     passed_over: list[PassedOver] = []  # newer ones, the newest first
 
@@ -143,7 +143,7 @@ def bases_line(images: Iterable[Built]) -> str:
 class Recorded(Data):
     """What every record of a command begins with."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     name: str
     tool_version: str
     command: str
@@ -154,7 +154,6 @@ class Recorded(Data):
 class BuildRecord(Recorded):
     """The file builds.json: results and times of building variants, with the machine and the command."""
 
-    profile: str
     side_by_side: int  # builds at the same time, at most
     host: dict[str, Any]
     builds: list[Built]

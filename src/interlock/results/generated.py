@@ -11,8 +11,11 @@ from pathlib import Path
 from interlock.catalog.types import GENERATED
 from interlock.results.files import write_atomically
 
+# Scripts that contexts have copies of, and the folder of their profiles of optimisation.
+SCRIPTS, PROFILES = {"fetch.sh", "optimise.sh"}, "profiles/"
 
-def sync(root: Path, files: Mapping[str, str]) -> list[str]:
+
+def sync(root: Path, files: Mapping[str, str | bytes]) -> list[str]:
     """Write the generated files that differ, remove those that nothing generates any more, and return both."""
     drifted = drift(root, files)
     for path in drifted:
@@ -23,13 +26,17 @@ def sync(root: Path, files: Mapping[str, str]) -> list[str]:
     return drifted
 
 
-def drift(root: Path, files: Mapping[str, str]) -> list[str]:
+def drift(root: Path, files: Mapping[str, str | bytes]) -> list[str]:
     """Return paths below `root` that are not as generated: they differ, are missing, or are left over."""
-    changed = [path for path, text in files.items() if _read_or_none(root / path) != text.encode()]
+    changed = [path for path, content in files.items() if _read_or_none(root / path) != _bytes(content)]
     return sorted({*changed, *_left_over(root, files)})
 
 
-def _left_over(root: Path, files: Mapping[str, str]) -> set[str]:
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
+
+
+def _left_over(root: Path, files: Mapping[str, str | bytes]) -> set[str]:
     """Return files of variants' folders in dockerfiles/ that prove to be generated and that nothing generates now.
 
     Whatever else lies there is somebody's own: folders of helpers, and what a user put into a variant's folder.
@@ -47,7 +54,9 @@ def _was_written(root: Path, folder: Path, path: Path) -> bool:
     name = str(path.relative_to(folder))
     if name in {"Dockerfile", "build.sh", "finish.sh"}:
         return _is_generated(path)
-    part = root / ("dockerfiles" if name == "fetch.sh" else "variants") / name
+    if name.startswith(PROFILES):  # the one that it was a copy of may be gone
+        return True
+    part = root / ("dockerfiles" if name in SCRIPTS else "variants") / name
     return _read_or_none(part) == path.read_bytes()
 
 

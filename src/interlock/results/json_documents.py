@@ -62,12 +62,12 @@ class ChangedBenchmark(Data):
 
 
 class Compared(Data):
-    """What `compare --json` prints: the changes between two experiments of one kind of host, baseline and profile."""
+    """What `compare --json` prints: changes between two experiments of one kind of host and build of the baseline."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     kind: ComparedHosts
     baseline: FileLabel
-    profile: str
+    optimised_by: str  # the baseline
     before: ComparedExperiment
     after: ComparedExperiment
     baseline_image: str

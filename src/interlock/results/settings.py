@@ -29,7 +29,6 @@ class Settings(Data):
     rounds_limit: int | None = None
     seed: int
     baseline: str  # empty as long as it depends on what can be built
-    profile: str
     variants: list[str]  # or variant+mode
     workloads: list[str]
     conditions: list[str] = []  # under which the baseline is measured once more
@@ -87,7 +86,6 @@ class Settings(Data):
                 "no_profile": not self.profiled,
                 "why": self.why,
                 "budget": duration_word(self.budget_s),
-                "release": self.profile == "release",
             }
         )
 

@@ -44,6 +44,8 @@ else:
 Item = TypeVar("Item", bound=BaseModel)
 BUILDS_FILE = "builds.json"
 FIGURES_FILE = "figures.json"
+# How long each variant's last build took, below the cache.
+DURATIONS = "durations.json"
 # The longest journal of the reference experiments had less than 5 MiB.
 MOST_JOURNAL = 128 * untrusted.MIB
 NOTHING: Mapping[str, Collection[str]] = {}
@@ -276,12 +278,10 @@ def measured_variants(references: Path) -> set[str]:
     return {cell.variant for one in experiments for cell in one.cells if cell.outcome.state is State.OK}
 
 
-def latest_builds(references: Path, profile: str) -> BuildRecord | None:
-    """Return the latest builds.json below `references` (results/reference) of this profile; None if there is none."""
+def latest_builds(references: Path) -> BuildRecord | None:
+    """Return the latest builds.json below `references` (results/reference); None if there is none."""
     records = [read_json(path, BuildRecord) for path in sorted(references.glob(f"*/{BUILDS_FILE}"))]
-    return max(
-        (record for record in records if record.profile == profile), key=lambda record: record.started, default=None
-    )
+    return max(records, key=lambda record: record.started, default=None)
 
 
 def read_json(path: Path, model: type[Item], *, follow: bool = True, sums: Sums = NO_SUMS) -> Item:
@@ -370,21 +370,19 @@ def _cell_paths(folder: Path, experiment: Experiment) -> dict[CellKey, Path]:
     }
 
 
-def read_durations(cache: Path, profile: str) -> dict[str, float]:
+def read_durations(cache: Path) -> dict[str, float]:
     """Return how long each variant's last build took, in seconds; estimates only, so a broken file counts as empty."""
     try:
-        data = untrusted.parse_json(untrusted.read_text(cache / f"durations-{profile}.json"))
+        data = untrusted.parse_json(untrusted.read_text(cache / DURATIONS))
         return {str(name): float(seconds) for name, seconds in data.items()}
     except (OSError, ValueError, AttributeError, TypeError, ArithmeticError):
         return {}
 
 
-def write_durations(cache: Path, profile: str, durations: Mapping[str, float]) -> None:
+def write_durations(cache: Path, durations: Mapping[str, float]) -> None:
     """Keep how long each variant's last build took, in seconds; where nothing can be kept, no build is lost for it."""
     with suppress(StoreError):
-        files.write_atomically(
-            cache / f"durations-{profile}.json", json.dumps(durations, indent=1, sort_keys=True) + "\n"
-        )
+        files.write_atomically(cache / DURATIONS, json.dumps(durations, indent=1, sort_keys=True) + "\n")
 
 
 def latest_experiment(results: Path) -> Path:

@@ -145,8 +145,7 @@ def _new_image_caveats(to: NewImage) -> Iterator[str]:
     if not to.pinned:
         yield f"{to.reference} is in no registry: push it, or builds on other machines do not find it"
     if to.unoptimised:
-        todo = "leave out --profile standard" if "release" in to.profiles else "it has no other build"
-        yield f"{to.variant} is built without profile-guided and link-time optimisation: {todo}"
+        yield f"{to.variant} is built without profile-guided and link-time optimisation"
     if to.free_threaded:
         yield "an extension module that does not know free threading switches the GIL back on: see `interlock audit`"
 

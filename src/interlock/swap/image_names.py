@@ -117,7 +117,6 @@ class NewImage:
     implementation: str  # python or pypy
     suite: str
     unoptimised: bool  # known to be built without profile-guided and link-time optimisation
-    profiles: tuple[str, ...]  # the profiles of the variant
     differences: dict[str, str]  # from python:X-slim, with reasons
     free_threaded: bool = False
     ways_out: Mapping[str, str] = field(default_factory=dict)  # variants without a difference, by the difference
@@ -135,7 +134,7 @@ class NewImage:
 
 
 def new_image(
-    variant: Variant, profile: str, reference: str, alternatives: Iterable[Variant] = (), platforms: Sequence[str] = ()
+    variant: Variant, reference: str, alternatives: Iterable[Variant] = (), platforms: Sequence[str] = ()
 ) -> NewImage:
     """Return a variant's image as a swap needs it; the reference is `Built.reference`, or the tag alone.
 
@@ -147,10 +146,9 @@ def new_image(
         python=variant.named_version,
         implementation="python" if variant.proof.implementation == "cpython" else variant.proof.implementation,
         suite=variant.base,
-        profiles=tuple(variant.profiles),
         differences=dict(variant.differences),
         free_threaded=variant.proof.gil == "off",
-        unoptimised=variant.kind is SourceKind.SOURCE and variant.optimisations(profile) == [],
+        unoptimised=variant.kind is SourceKind.SOURCE and variant.optimisations == [],
         ways_out={name: way for name in variant.differences if (way := _way_out(variant, name, alternatives))},
         platforms=tuple(platforms),
     )

@@ -67,7 +67,6 @@ class Builds:
 
     shop: BuildSetup
     recipe: Recipe
-    profile: str
     say: Callable[[str, str], None]
     left: list[UserImage]
     made: dict[str, Built] = field(default_factory=dict)
@@ -75,7 +74,7 @@ class Builds:
     def own(self) -> TriedRow:
         """Build the user's own Dockerfile; BuildError if that fails."""
         try:
-            return TriedRow(OWN, self._build(Built(variant=OWN, profile=self.profile, outcome=OK), None))
+            return TriedRow(OWN, self._build(Built(variant=OWN, outcome=OK), None))
         except BuildError as error:
             found = f"your own Dockerfile, unchanged: {error.found}"
             raise BuildError(file=str(self.recipe.dockerfile), found=found, todo=error.todo) from None
@@ -93,7 +92,7 @@ class Builds:
     def _built(self, candidate: Candidate) -> Built:
         # What its Dockerfile names is in the record, in place of a tag of its own.
         image = candidate.built
-        kept = ("variant", "profile", "outcome", "tag", "version", "passed_over")
+        kept = ("variant", "outcome", "tag", "version", "passed_over")
         parent = Built(**{key: getattr(image, key) for key in kept})
         state, reason = State.UNAVAILABLE, f"there is no image of it: {image.outcome.reason}"
         if candidate.has_image:
@@ -140,9 +139,9 @@ class Copy:
     set_here: frozenset[str]  # build arguments whose default is the new image: a --build-arg would undo the swap
 
 
-def copy_for(text: str, variant: Variant, profile: str, stage: str | None, file: str) -> Copy:
+def copy_for(text: str, variant: Variant, stage: str | None, file: str) -> Copy:
     """Return the Dockerfile on a variant's image, with versions in paths edited; SwapError if that is impossible."""
-    image = new_image(variant, profile, variant.image_tag(profile))
+    image = new_image(variant, variant.image_tag)
     new = swapped_dockerfile(text, image, stage, paths=True, file=file)
     lines = new.text.splitlines()
     named = [ARGUMENT.match(lines[number - 1]) for number in new.changed if number <= len(lines)]

@@ -33,7 +33,7 @@ def digests_now(images: Sequence[str], warn: Callable[[str], None]) -> dict[str,
 def _digest_now(
     containers: DockerEngine, name: str, pins: Collection[str | None], warn: Callable[[str], None]
 ) -> str | None:
-    named = Built(variant="", profile="", outcome=Outcome(state=State.OK), tag=name)
+    named = Built(variant="", outcome=Outcome(state=State.OK), tag=name)
     here = find_tagged(containers.client, named)
     digest = here.digest.partition("@")[2] if here and here.digest else None
     if not parse_name(name).registry or is_local(parse_name(name)):

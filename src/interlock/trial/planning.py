@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.catalog import project
-from interlock.catalog.project import Catalog, ProjectPaths, by_profile
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
@@ -43,12 +43,11 @@ def docker_options(build_args: Sequence[str], secrets: Sequence[str], target: st
 
 @dataclass(frozen=True)
 class Variants:
-    """The variants of a project in an engine, each in the wanted profile, or in its own for production."""
+    """The variants of a project in an engine."""
 
     engine: DockerEngine
     paths: ProjectPaths
     known: Catalog
-    wanted: str | None
 
     def labels(self, chosen: Sequence[str] | None) -> list[str]:
         """Return the named variants and modes, or those of the usual variants that are built; UsageError for none."""
@@ -61,13 +60,9 @@ class Variants:
         return project.select_labels(known, list(chosen))
 
     def _ready(self) -> list[str]:
-        usual = by_profile(self.known, usual_variants(self.known.variants), self.wanted)
-        ready = [
-            image.variant
-            for profile, names in usual
-            for image in self.engine.look_up(self.known, names, self._options(profile))
-            if image.outcome.state is State.OK
-        ]
+        usual = usual_variants(self.known.variants)
+        found = self.engine.look_up(self.known, usual, self._options)
+        ready = [image.variant for image in found if image.outcome.state is State.OK]
         if not ready:
             raise UsageError(
                 key="--variants",
@@ -79,17 +74,14 @@ class Variants:
     def copies(self, labels: Sequence[str], text: str, stage: str | None, file: Path) -> dict[str, Copy]:
         """Return the Dockerfile on each variant; SwapError if it cannot have the image of one."""
         variants = [self.known.variants[name] for name in _names(labels)]
-        return {each.name: copy_for(text, each, each.profile_for(self.wanted), stage, str(file)) for each in variants}
+        return {each.name: copy_for(text, each, stage, str(file)) for each in variants}
 
     def candidates(
         self, labels: Sequence[str], copies: Mapping[str, Copy], on_step: Callable[[str, str], None]
     ) -> list[Candidate]:
         """Return what to try, with the variants' images; those that are missing are built now."""
-        built = {
-            image.variant: image
-            for profile, names in by_profile(self.known, _names(labels), self.wanted)
-            for image in self.engine.build(self.known, names, self._options(profile), on_step)
-        }
+        images = self.engine.build(self.known, _names(labels), self._options, on_step)
+        built = {image.variant: image for image in images}
         chosen = []
         for label in labels:
             name, mode_name = split_label(label)
@@ -98,8 +90,9 @@ class Variants:
             chosen.append(Candidate(label, variant, mode, built[name], copies[name]))
         return chosen
 
-    def _options(self, profile: str) -> BuildOptions:
-        return BuildOptions(self.paths.root, self.paths.cache, profile)
+    @property
+    def _options(self) -> BuildOptions:
+        return BuildOptions(self.paths.root, self.paths.cache)
 
 
 def _names(labels: Sequence[str]) -> list[str]:

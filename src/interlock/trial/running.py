@@ -54,7 +54,7 @@ def run_trial(
         with temporary_folder("trial") as folder:
             builder = user_images.find_builder()
             shop = BuildSetup(engine.client, engine.address, owner, folder, request.cache, builder)
-            builds = Builds(shop, request.recipe, request.assignment.settings.profile, on_build, left)
+            builds = Builds(shop, request.recipe, on_build, left)
             assignment = _proved(engine, request, builds, watching)
         measured = experiment.run(engine, assignment, watching)
     except BaseException:

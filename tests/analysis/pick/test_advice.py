@@ -365,23 +365,8 @@ def test_a_mode_brings_its_environment_and_its_options() -> None:
     [(LocalImage.ABSENT, True), (LocalImage.UNKNOWN, True), (LocalImage.MEASURED, False), (LocalImage.OTHER, False)],
 )
 def test_an_image_that_is_not_here_is_built_first_then_tried_then_swapped_in(local: LocalImage, builds: bool) -> None:
-    studied = "--profile standard"
-    tried = [
-        f"interlock trial . --variants fast {studied} {TRIED_WITH}",
-        f"interlock swap Dockerfile --to fast {studied}",
-    ]
+    tried = [f"interlock trial . --variants fast {TRIED_WITH}", "interlock swap Dockerfile --to fast"]
     assert advice_on(material_of(), local).next == (["interlock build fast"] if builds else []) + tried
-
-
-def test_the_commands_for_production_need_no_profile_but_that_of_the_build() -> None:
-    settings = make_settings(["base", "fast", "slow"]).model_copy(update={"profile": "release"})
-    variants = {label: {"release": {"configure": ["--with-lto"]}} for label in ("base", "fast", "slow")}
-    evidence = material_of(experiment={"settings": settings}, profile="release", variants=variants)
-    assert advice_on(evidence, LocalImage.ABSENT).next == [
-        "interlock build fast --release",
-        f"interlock trial . --variants fast {TRIED_WITH}",
-        "interlock swap Dockerfile --to fast",
-    ]
 
 
 def test_how_far_this_machine_is_from_the_experiments_is_a_part_of_the_answer() -> None:
@@ -451,15 +436,15 @@ def test_an_unavailable_variant_is_excluded_not_ranked() -> None:
 
 
 def test_what_is_optimised_otherwise_is_not_chosen_and_said() -> None:
-    packages = {"interpreter": None, "packages": {"names": ["python3"], "python": "/usr/bin/python3"}}
-    theirs = {**packages, "optimised_by": ["PGO", "LTO"]}
+    builds = {"base": [], "theirs": ["PGO", "LTO"], "alike": [], "unknown": None}
+    images = [make_built(name, optimisations=names) for name, names in builds.items()]
     figures: Figures = {
         "base": {"locks/queue": SIX},
         "theirs": {"locks/queue": noisy(0.5)},
         "alike": {"locks/queue": noisy(0.8)},
         "unknown": {"locks/queue": noisy(1.5)},
     }
-    pick = advice_on(make_evidence(figures, variants={"theirs": theirs, "unknown": packages}))
+    pick = advice_on(make_evidence(figures, experiment={"images": images}))
     assert pick.recommended is not None
     assert pick.recommended.label == "alike"
     (otherwise,) = [one for one in pick.contenders if one.built_otherwise]
@@ -468,7 +453,7 @@ def test_what_is_optimised_otherwise_is_not_chosen_and_said() -> None:
     assert [note for note in pick.notes if ": theirs (" in note]
     assert not [note for note in pick.notes if note.startswith("ranked higher")]
     alone = {label: figures[label] for label in ("base", "theirs")}
-    stay = advice_on(make_evidence(alone, variants={"theirs": theirs}))
+    stay = advice_on(make_evidence(alone, experiment={"images": images[:2]}))
     assert stay.decision is Decision.STAY
     # It is shown to be faster, and no chance made it so.
     assert otherwise.built_otherwise in stay.answer

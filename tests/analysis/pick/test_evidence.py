@@ -16,6 +16,7 @@ from interlock.analysis.pick.criteria import Criteria, parse_weights
 from interlock.analysis.pick.evidence import (
     RecordedExperiment,
     choose_experiment,
+    measured_otherwise,
     measuring_command,
     shares_of,
     threads_of,
@@ -25,7 +26,7 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Condition, Gil
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError
-from tests.builders import make_benchmark, make_settings, make_workload
+from tests.builders import make_benchmark, make_built, make_settings, make_workload
 from tests.picks import SIX, Figures, catalog_of, experiment_of, make_evidence, with_memory, workloads_of
 
 NAMES = ["download/one", "download/two", "locks/queue", "startup/pass"]
@@ -41,7 +42,7 @@ CATALOG = catalog(KNOWN)
 
 
 def wanting(*weights: str, **more: Any) -> Criteria:
-    return Criteria(weights=parse_weights(weights), **{"cpus": 1, "profile": "standard", **more})
+    return Criteria(weights=parse_weights(weights), **{"cpus": 1, **more})
 
 
 def recorded(
@@ -228,13 +229,22 @@ def test_of_the_shipped_experiments_those_that_decide_come_before_those_that_com
     assert choose_experiment([wide, decides], wanting("locks", baseline="cpython-3.12"), CATALOG) is wide
 
 
-def test_an_experiment_must_be_of_the_profile_and_have_the_baseline() -> None:
-    release = recorded(settings=make_settings(["cpython-3.13"]).model_copy(update={"profile": "release"}))
-    standard = recorded(name="2026-11-20-a")
-    assert choose_experiment([release, standard], wanting("locks"), CATALOG) is standard
-    assert choose_experiment([standard, release], wanting("locks", profile="release"), CATALOG) is release
-    other = recorded({"cpython-3.12": dict.fromkeys(NAMES, SIX)}, name="2026-11-19-a")
-    assert choose_experiment([standard, other], wanting("locks", baseline="cpython-3.12"), CATALOG) is other
+def test_an_experiment_must_have_the_baseline() -> None:
+    usual, other = recorded(), recorded({"cpython-3.12": dict.fromkeys(NAMES, SIX)}, name="2026-11-19-a")
+    assert choose_experiment([usual, other], wanting("locks", baseline="cpython-3.12"), CATALOG) is other
+
+
+def test_an_experiment_of_builds_that_are_optimised_as_now_comes_first_and_of_others_it_is_known() -> None:
+    trained, plain = (
+        recorded(name=name, images=[make_built(one, optimisations=names) for one in FULL])
+        for name, names in (("2026-11-22-a", ["PGO", "LTO"]), ("2026-11-20-a", []))
+    )
+    criteria = wanting("locks")
+    assert choose_experiment([trained, plain], criteria, CATALOG) is plain
+    assert measured_otherwise(plain.experiment, criteria, CATALOG) == ""
+    said = measured_otherwise(trained.experiment, criteria, CATALOG)
+    assert re.fullmatch(r"PGO and LTO .* neither PGO nor LTO", said)
+    assert measured_otherwise(recorded().experiment, criteria, CATALOG) == "", "it is not known"
 
 
 def test_if_no_experiment_has_everything_the_error_says_what_each_lacks_and_how_to_measure_it() -> None:
@@ -285,14 +295,14 @@ def test_a_workload_that_the_project_has_no_more_is_found_in_experiments() -> No
 
 
 def test_the_measuring_command_names_what_is_wanted_once() -> None:
-    criteria = wanting("locks", baseline="cpython-3.13+mimalloc", profile="release")
+    criteria = wanting("locks", baseline="cpython-3.13+mimalloc")
     assert measuring_command(["locks", "locks", "startup"], ["cpython-3.14", "cpython-3.14"], criteria) == (
         "interlock matrix --workloads locks,startup --variants cpython-3.14 --baseline cpython-3.13"
     )
 
 
 def test_the_measuring_command_measures_what_runs_now_by_the_engine_and_in_the_folder_of_before() -> None:
-    own, where = wanting("locks", profile="release"), ["--results", "/x y"]
+    own, where = wanting("locks"), ["--results", "/x y"]
     assert measuring_command(["locks"], ["pyenv-3.12", "a"], own, where) == (
         "interlock matrix --workloads locks --variants pyenv-3.12,a --baseline pyenv-3.12 --results '/x y'"
     )

@@ -332,12 +332,6 @@ def test_what_a_cell_noted_is_a_risk_if_its_workload_counts() -> None:
     assert risks(experiment={"cells": cells}, audits=audited()) == [f"locks: {note}"]
 
 
-def test_a_variant_that_could_be_built_with_more_optimisation_says_so() -> None:
-    (risk,) = risks({"release": {"configure": ["--with-lto"]}}, audits=audited())
-    assert "--profile standard" in risk
-    assert risks({"release": {"configure": ["--with-lto"]}}, profile="release", audits=audited()) == []
-
-
 def test_an_image_here_that_is_not_the_measured_one_is_a_risk() -> None:
     assert len(risks(local=LocalImage.OTHER, audits=audited())) == 1
     assert risks(local=LocalImage.ABSENT, audits=audited()) == []
@@ -367,15 +361,8 @@ PUSHED = MEASURED.model_copy(update={"digest": "registry.example.com/python@sha2
 def test_the_image_to_name_is_the_measured_one_if_it_can_be_had(
     measured: Built, here: Built | None, expected: tuple[Built, LocalImage]
 ) -> None:
-    assert image_to_name(measured, HERE.tag, "standard", here, answers=True) == expected
+    assert image_to_name(measured, HERE.tag, here, answers=True) == expected
 
 
 def test_without_an_engine_nobody_knows_what_is_here() -> None:
-    assert image_to_name(MEASURED, HERE.tag, "standard", None, answers=False)[1] is LocalImage.UNKNOWN
-
-
-def test_an_image_of_another_profile_than_the_figures_is_named_without_the_measured_digest() -> None:
-    release = HERE.model_copy(update={"profile": "release", "tag": "localhost/interlock/python:x-release"})
-    assert image_to_name(PUSHED, release.tag, "release", release, answers=True) == (release, LocalImage.OTHER_PROFILE)
-    named, local = image_to_name(PUSHED, release.tag, "release", None, answers=True)
-    assert (named.reference, named.digest, local) == (release.tag, None, LocalImage.ABSENT)
+    assert image_to_name(MEASURED, HERE.tag, None, answers=False)[1] is LocalImage.UNKNOWN

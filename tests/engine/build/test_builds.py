@@ -51,6 +51,7 @@ def plan(project: Path) -> ImagePlan:
 @pytest.fixture(autouse=True)
 def base(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builds, "ensure_base", lambda *_, **__: BASE)
+    monkeypatch.setattr(builds.ImageBuilder, "machine", "x86_64")
 
 
 def test_a_variant_that_was_edited_is_planned_as_its_file_is_now_whatever_lies_in_dockerfiles(project: Path) -> None:
@@ -122,9 +123,8 @@ def test_what_is_generated_of_a_helper_is_as_it_would_be_rendered_now(project: P
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ((["a", "b"], False, "standard", False), "interlock build a b"),
-        ((["a", "b"], True, "standard", True), "interlock build --all --force"),
-        ((["a"], False, "release", False), "interlock build a --release"),
+        ((["a", "b"], False, False), "interlock build a b"),
+        ((["a", "b"], True, True), "interlock build --all --force"),
     ],
 )
 def test_the_command_is_the_one_that_repeats_the_build(words: Any, expected: str) -> None:
@@ -137,15 +137,14 @@ def test_what_is_written_is_read_back_with_machine_engine_and_duration(tmp_path:
         version=lambda: {"Version": "1", "Platform": {"Name": "an engine"}},
     )
     missing = Outcome(state=State.UNAVAILABLE, reason="example.org: no answer")
-    built = [Built(variant="a", profile="standard", outcome=missing)]
+    built = [Built(variant="a", outcome=missing)]
     began = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
-    run = builds.BuildRun("interlock build a", "standard", began, time.monotonic() - 61)
+    run = builds.BuildRun("interlock build a", began, time.monotonic() - 61)
     folder = tmp_path / "references" / "one"
     assert builds.write_record(DockerEngine(client), folder, built, run) == folder / store.BUILDS_FILE
-    record = store.latest_builds(tmp_path / "references", "standard")
+    record = store.latest_builds(tmp_path / "references")
     assert record is not None
     assert (record.name, record.command, record.builds) == ("one", "interlock build a", built)
     assert record.started == "2026-11-21T12:00:00+00:00"
     assert 61 <= record.duration_s < 120
     assert record.host["engine"]["storage_driver"] == "overlay2"
-    assert store.latest_builds(tmp_path / "references", "release") is None

@@ -65,28 +65,22 @@ KINDS: dict[SourceKind, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", SourceKind)
 def test_the_parent_is_handed_to_the_argument_that_the_dockerfile_of_its_kind_has(kind: SourceKind) -> None:
     known = catalogs.load(ROOT)
-    files = rendering.render(
-        make_variant(**KINDS[kind]), known.bases["trixie"], known.profiles, catalogs.read_texts(ROOT)
-    )
+    files = rendering.render(make_variant(**KINDS[kind]), known, catalogs.read_texts(ROOT))
     before_the_first_stage, _, _ = files["Dockerfile"].partition("\nFROM ")
     assert re.findall(r"^ARG (\w+)=", before_the_first_stage, re.MULTILINE) == [BASE_ARGUMENT[kind]]
     assert f"\nFROM ${{{BASE_ARGUMENT[kind]}}}" in files["Dockerfile"]
 
 
-@pytest.mark.parametrize(
-    ("profile", "expected"),
-    [("standard", "localhost/interlock/python:3.13-trixie"), ("release", None), ("debug", None)],
-)
-def test_a_plan_has_the_tag_of_its_variant_in_its_profile(profile: str, expected: str | None) -> None:
+def test_a_plan_has_the_tag_of_its_variant() -> None:
     base = make_base(origin="registry")
-    content = content_hash({}, base.image_id, profile)
-    plan = ImagePlan(variant=make_variant(), profile=profile, files={}, content_hash=content, base=base)
-    assert plan.tag == (expected or f"localhost/interlock/python:3.13-trixie-{profile}")
+    content = content_hash({}, base.image_id)
+    plan = ImagePlan(variant=make_variant(), files={}, content_hash=content, base=base)
+    assert plan.tag == "localhost/interlock/python:3.13-trixie"
     assert plan.prefix is None
 
 
 FILES = {"Dockerfile": b"FROM x\n", "build.sh": b"make\n", "patches/a.patch": b"--- a\n"}
-HASH = content_hash(FILES, "sha256:base", "standard")
+HASH = content_hash(FILES, "sha256:base")
 CONTEXTS = st.dictionaries(
     st.from_regex(r"[a-z]{1,5}(/[a-z]{1,5})?", fullmatch=True), st.binary(max_size=600), max_size=5
 )
@@ -96,13 +90,13 @@ CONTEXTS = st.dictionaries(
 def test_whatever_goes_in_changes_the_hash(path: str) -> None:
     fewer = {name: data for name, data in FILES.items() if name != path}
     others = [FILES | {path: FILES[path] + b" "}, fewer, fewer | {f"{path}2": FILES[path]}, FILES | {f"{path}2": b""}]
-    hashes = [content_hash(files, "sha256:base", "standard") for files in others]
-    hashes += [content_hash(FILES, "sha256:other", "standard"), content_hash(FILES, "sha256:base", "release"), HASH]
+    hashes = [content_hash(files, "sha256:base") for files in others]
+    hashes += [content_hash(FILES, "sha256:other"), HASH]
     assert len(set(hashes)) == len(hashes)
 
 
 def test_the_order_of_the_files_does_not_change_the_hash() -> None:
-    assert content_hash(dict(reversed(FILES.items())), "sha256:base", "standard") == HASH
+    assert content_hash(dict(reversed(FILES.items())), "sha256:base") == HASH
 
 
 def test_a_context_is_read_with_the_files_of_its_folders(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from interlock.catalog.variants import SourceKind
 from interlock.engine.build.steps import INSTRUCTION, in_few_steps
 from tests.builders import ROOT
 
-ARGUMENTS = {"PROFILE": "standard", "JOBS": "2", "INTERLOCK_SOURCE_MIRROR": "", "REBUILD": ""}
+ARGUMENTS = {"TRAIN": "stored", "JOBS": "2", "INTERLOCK_SOURCE_MIRROR": "", "REBUILD": ""}
 KNOWN, TEXTS = catalogs.load(ROOT), catalogs.read_texts(ROOT)
 
 
 def written(name: str) -> str:
     variant = KNOWN.variants[name]
-    return rendering.render(variant.at(variant.version), KNOWN.bases["trixie"], KNOWN.profiles, TEXTS)["Dockerfile"]
+    return rendering.render(variant.at(variant.version), KNOWN, TEXTS)["Dockerfile"]
 
 
 def instructions(dockerfile: str) -> list[str]:
@@ -63,7 +63,7 @@ def copied(dockerfile: str) -> list[str]:
 @pytest.mark.parametrize("name", sorted(KNOWN.variants))
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_the_same_is_copied_run_and_configured_in_fewer_steps(name: str, is_shared: bool) -> None:
-    before, values = written(name), {**ARGUMENTS, "PROFILE": "release"}
+    before, values = written(name), ARGUMENTS
     after = in_few_steps(before, values, {"a": "1"}, is_shared=is_shared)
     labels = configured(before, values)
     assert configured(after, {}) == {**labels, "LABEL": [*labels["LABEL"], "a=1"]}

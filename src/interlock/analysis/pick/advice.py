@@ -198,8 +198,7 @@ def advise(
         answer="",
         experiment=experiment.name,
         shipped=evidence.recorded.shipped,
-        profile=criteria.profile,
-        measured_profile=evidence.profile,
+        measured_otherwise=evidence.measured_otherwise,
         elsewhere=list(_elsewhere(ranked, others)),
         cpus=criteria.cpus,
         measured_cpus=evidence.measured_cpus,
@@ -241,7 +240,7 @@ def _elsewhere(ranked: Ranking, others: Sequence[Evidence]) -> Iterator[Elsewher
             yield Elsewhere(
                 experiment=one.experiment.name,
                 machine=short_machine_text(one.experiment.host),
-                profile=one.profile,
+                measured_otherwise=one.measured_otherwise,
                 speed=speed_of(ratio),
                 standing=standing,
             )
@@ -335,11 +334,12 @@ def _notes(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> I
             yield f"not shown to differ from the best: {', '.join(open_)}"
     if odd := [row.label for row in ranked.rows if evidence.built_otherwise(row.label)]:
         like = evidence.built_otherwise(odd[0])
-        yield f"not built like the baseline, so not chosen: {', '.join(odd)} ({like}); figures of release builds may be"
+        yield f"not built like the baseline, so not chosen: {', '.join(odd)} ({like})"
     if evidence.criteria.needs and not chosen and not evidence.audits:
         yield "your dependencies were not tested: only an image to switch to is tested"
     for one in _elsewhere(ranked, others):
-        yield f"the same switch in {one.experiment} ({one.machine}, {one.profile} builds): {throughput_text(one.speed)}"
+        of = f"{one.machine}, built otherwise" if one.measured_otherwise else one.machine
+        yield f"the same switch in {one.experiment} ({of}): {throughput_text(one.speed)}"
     yield from _notes_on_cpus(evidence)
     others_now = {row.label: other_release(evidence, row.label) for row in ranked.rows}
     if measured := ", ".join(f"{label} as {version}" for label, version in others_now.items() if version):
@@ -384,13 +384,10 @@ def _next_commands(evidence: Evidence, ranked: Ranking, local: LocalImage, here:
         return []
     row = ranked.chosen
     variant = split_label(row.label)[0]
-    studied = " --profile standard" if evidence.criteria.profile == "standard" else ""
-    profile = evidence.catalog.variants[variant].profile_for(evidence.criteria.profile if studied else None)
-    release = " --release" if profile == "release" else ""
     without = "" if here.has_containers else " --engine host"
-    build = [f"interlock build {variant}{release}{without}"] if local in {LocalImage.ABSENT, LocalImage.UNKNOWN} else []
+    build = [f"interlock build {variant}{without}"] if local in {LocalImage.ABSENT, LocalImage.UNKNOWN} else []
     return [
         *build,
-        f"interlock trial . --variants {row.label}{studied} {TRIED_WITH}",
-        f"interlock swap Dockerfile --to {row.label}{studied}",
+        f"interlock trial . --variants {row.label} {TRIED_WITH}",
+        f"interlock swap Dockerfile --to {row.label}",
     ]

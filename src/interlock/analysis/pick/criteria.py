@@ -46,7 +46,6 @@ class Criteria:
     supported_until: str | None = None  # a year, month or day in ISO 8601
     threads: int | None = None
     allowed: frozenset[SupportPhase] = frozenset()  # of those in NEED_LEAVE
-    profile: str = "release"  # of the image to run
     baseline: str | None = None  # None: the experiment's own baseline
     needs: tuple[str, ...] = ()  # requirements files to install and import in the picked image
 

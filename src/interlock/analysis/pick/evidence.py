@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from interlock.analysis.comparison import BenchmarkKey, counted
+from interlock.analysis.comparison import BenchmarkKey, built_otherwise, counted, other_optimisation
 from interlock.analysis.pick.criteria import EXCLUDED_PHASES, Criteria, WorkloadWeight, parse_weights
 from interlock.analysis.pick.figures import NO_ROWS, RecordedLevels, contending_labels
 from interlock.catalog.project import Catalog
@@ -68,9 +68,9 @@ def choose_experiment(
 def answering(recorded: Iterable[RecordedExperiment], criteria: Criteria, catalog: Catalog) -> list[RecordedExperiment]:
     """Return the experiments that answer all criteria, the best first, whatever their order.
 
-    The user's own come before the shipped ones, then those of the profile that is asked for. Of the user's own the
-    latest comes first. Of the shipped ones those with the usual baseline, then those whose rounds went on until rows
-    were decided, then those that compare most.
+    The user's own come before the shipped ones, then those of builds that are optimised as they are now. Of the user's
+    own the latest comes first. Of the shipped ones those with the usual baseline, then those whose rounds went on until
+    rows were decided, then those that compare most.
     """
     found = [one for one in recorded if not missing_from(one.experiment, criteria, catalog.workloads)]
     return sorted(found, key=lambda one: _usefulness(one, criteria, catalog), reverse=True)
@@ -82,9 +82,9 @@ def _usefulness(one: RecordedExperiment, criteria: Criteria, catalog: Catalog) -
     if one.shipped:
         usual, decides = settings.baseline == DEFAULT_BASELINE, settings.looks
         compared, rounds = len(comparable(one.experiment, criteria, catalog)), settings.rounds
-    of_the_profile = settings.profile == criteria.profile
+    as_now = not measured_otherwise(one.experiment, criteria, catalog)
     when = f"{one.experiment.started} {one.experiment.name}"
-    return not one.shipped, of_the_profile, usual, decides, compared, rounds, when
+    return not one.shipped, as_now, usual, decides, compared, rounds, when
 
 
 def comparable(experiment: Experiment, criteria: Criteria, catalog: Catalog) -> list[str]:
@@ -109,12 +109,12 @@ def usual_question(recorded: Sequence[RecordedExperiment], criteria: Criteria, c
     """Return the criteria with weights, for who names no workload: the first usual mix that something answers.
 
     A mix is answered where a variant besides the baseline has figures for all of it; the user's own experiments are
-    asked first, then the shipped ones of the profile. If none is, it is the first mix, so that an error names what to
-    measure.
+    asked first, then the shipped ones of builds that are optimised as they are now. If none is, it is the first mix, so
+    that an error names what to measure.
     """
     shipped = [one for one in recorded if one.shipped]
-    of_the_profile = [one for one in shipped if one.experiment.settings.profile == criteria.profile]
-    for group in ([one for one in recorded if not one.shipped], of_the_profile, shipped):
+    as_now = [one for one in shipped if not measured_otherwise(one.experiment, criteria, catalog)]
+    for group in ([one for one in recorded if not one.shipped], as_now, shipped):
         for mix in USUAL_MIXES:
             asked = replace(criteria, weights=parse_weights(mix))
             if any(len(comparable(one.experiment, asked, catalog)) > 1 for one in answering(group, asked, catalog)):
@@ -165,9 +165,6 @@ def _check_threads(sets: Sequence[Workloads], criteria: Criteria, known: Workloa
 
 def missing_from(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
     """Return what the criteria need and the experiment does not have, as the end of a sentence; empty if it has all."""
-    # Figures of standard builds serve for release builds too: the answer says so.
-    if experiment.settings.profile not in {criteria.profile, "standard"}:
-        return f"has profile {experiment.settings.profile}, not {criteria.profile}"
     missing = [
         weight.name for weight in criteria.weights if not weighted_benchmarks(experiment.workloads, known, weight)
     ]
@@ -216,6 +213,14 @@ def _missing_baseline(experiment: Experiment, criteria: Criteria, known: Workloa
 def baseline_of(experiment: Experiment, criteria: Criteria) -> str:
     """Return the label that the others are compared with: --baseline, or the experiment's own."""
     return criteria.baseline or experiment.settings.baseline
+
+
+def measured_otherwise(experiment: Experiment, criteria: Criteria, catalog: Catalog) -> str:
+    """Return what optimised the baseline as it was measured and what as it is built now, if not the same."""
+    name = split_label(baseline_of(experiment, criteria))[0]
+    variant = catalog.variants.get(name)
+    measured = next((one.optimisations for one in experiment.images if one.variant == name), None)
+    return other_optimisation(measured, variant.optimisations if variant else None)
 
 
 def shares_of(experiment: Experiment, criteria: Criteria, known: Workloads) -> dict[BenchmarkKey, float]:
@@ -290,7 +295,7 @@ def _todo(criteria: Criteria, known: Workloads) -> str:
 def measuring_command(
     workloads: Sequence[str], labels: Sequence[str], criteria: Criteria, where: Sequence[str] = ()
 ) -> str:
-    """Return the command that measures these labels, of which the first is the baseline, in standard builds.
+    """Return the command that measures these labels, of which the first is the baseline.
 
     Without labels it measures the core set; `where` has the options that lead to an engine and a folder.
     """
@@ -320,9 +325,9 @@ class Evidence:
         return self.recorded.experiment
 
     @property
-    def profile(self) -> str:
-        """Return the profile that the figures are of; that of the images is the criteria's."""
-        return self.experiment.settings.profile
+    def measured_otherwise(self) -> str:
+        """Return what optimised the measured builds and what today's, if not the same; empty if alike."""
+        return measured_otherwise(self.experiment, self.criteria, self.catalog)
 
     @cached_property
     def baseline(self) -> str:
@@ -389,15 +394,8 @@ class Evidence:
         return next((mode for mode in variant.modes if mode.name == name), None) if variant else None
 
     def built_otherwise(self, label: str) -> str:
-        """Return what optimised a label's interpreter and what the baseline's, if not the same; empty if alike.
-
-        The -O option does not count: some variants are there to show what it is worth.
-        """
-        variants = self.variant(label), self.variant(self.baseline)
-        mine, theirs = (one.optimisations(self.profile) if one else None for one in variants)
-        if mine is None or theirs is None or mine == theirs:
-            return ""
-        return " beside ".join(" and ".join(one) or "neither PGO nor LTO" for one in (mine, theirs))
+        """Return what optimised a label's interpreter and what the baseline's, if not the same; empty if alike."""
+        return built_otherwise(self.images.values(), label, self.baseline)
 
     def gil(self, label: str) -> Gil | None:
         """Return the GIL state that the variant or mode declares."""

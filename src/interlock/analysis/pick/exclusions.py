@@ -180,23 +180,16 @@ class LocalImage(StrEnum):
 
     MEASURED = "measured"  # built from the same files and parent as the measured one
     OTHER = "other"  # of the same tag, built from other files
-    OTHER_PROFILE = "other profile"  # than the measured one, as was asked for
     ABSENT = "absent"
     UNKNOWN = "unknown"  # no engine answers
 
 
-def image_to_name(
-    measured: Built, tag: str, profile: str, here: Built | None, *, answers: bool
-) -> tuple[Built, LocalImage]:
+def image_to_name(measured: Built, tag: str, here: Built | None, *, answers: bool) -> tuple[Built, LocalImage]:
     """Return the image for the FROM line: the measured one, else the one here, else the tag that a build will make.
 
-    `tag` is what a build makes today in the profile, `here` is this engine's image of that tag; `answers` says whether
-    an engine is there. An image of another profile than the measured one is not expected to be the same.
+    `tag` is what a build makes today, `here` is this engine's image of that tag; `answers` says whether an engine is
+    there.
     """
-    if measured.profile != profile:
-        unbuilt = Built(variant=measured.variant, profile=profile, outcome=measured.outcome, tag=tag)
-        absent = LocalImage.ABSENT if answers else LocalImage.UNKNOWN
-        return (here, LocalImage.OTHER_PROFILE) if here else (unbuilt, absent)
     if here and here.content_hash == measured.content_hash:
         return here, LocalImage.MEASURED
     if measured.digest:
@@ -217,8 +210,6 @@ def risks_of(evidence: Evidence, label: str, local: LocalImage, version: str = "
     yield from _dependency_risks(evidence, label, audit)
     for workload in dict.fromkeys(workload for workload, _ in evidence.shares):
         yield from (f"{workload}: {note}" for note in evidence.cells[label, workload].notes)
-    if evidence.criteria.profile == "standard" and "release" in variant.profiles:
-        yield "built without profile-guided and link-time optimisation: for production leave out --profile standard"
     if local is LocalImage.OTHER:
         of = f", of {version}," if version else ""
         yield f"the local image of this name{of} is not the measured one: it was built from other files or another base"

@@ -35,7 +35,7 @@ def own_pick(experiment: Experiment, values: Values, catalog: Catalog, today: da
     """Return the pick for the usual mix, or by all workloads with figures of the baseline; None without any."""
     recorded = RecordedExperiment(Path(experiment.name), experiment, shipped=False)
     cpus = experiment.host["cores"] or 1
-    criteria = usual_question([recorded], Criteria((), cpus, profile=experiment.settings.profile), catalog)
+    criteria = usual_question([recorded], Criteria((), cpus), catalog)
 
     def lacks(some: Criteria) -> bool:
         return bool(missing_from(experiment, some, catalog.workloads))

@@ -116,10 +116,8 @@ def itself(pick: Pick) -> str:
 
 def _reservations(pick: Pick) -> Iterator[str]:
     """Yield what a reader must know before relying on the figures, the most important first."""
-    if pick.measured_profile != pick.profile:
-        yield f"in {pick.measured_profile} builds, while {pick.profile} builds run in production"
-    elif pick.measured_profile == "standard":
-        yield "in standard builds, which are for studying"
+    if pick.measured_otherwise:
+        yield f"in builds with {pick.measured_otherwise}"
     yield from (
         f"on {one.machine} it was slower ({one.experiment})" for one in pick.elsewhere if one.standing == "slower"
     )

@@ -24,11 +24,13 @@ from docker.errors import APIError, DockerException
 from interlock import __version__
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, FileTexts
+from interlock.catalog.trained import TrainedProfile
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine import machine, symbols
 from interlock.engine.build.base import ensure_base, find_pulled, pull
 from interlock.engine.build.helper_images import begin_helpers
 from interlock.engine.build.image import (
+    HERE,
     BuildPlan,
     ImagePlan,
     ask_facts,
@@ -53,13 +55,15 @@ from interlock.engine.registry import pull_base
 from interlock.engine.run.archives import archive
 from interlock.engine.side_by_side import side_by_side, worker_count
 from interlock.engine.symbols import symbols_tag
-from interlock.errors import BuildError, InterlockError, SourceUnavailableError
+from interlock.errors import BuildError, InterlockError, NoProfileError, SourceUnavailableError
 from interlock.results import store
 from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, PassedOver, State
 
 # What variants of one base share, and what those with the same packages besides do.
 BASE_STAGES, TOOLS_STAGE = ("toolchain", "runtime"), "tools"
 NOT_BUILT = "not built, or built from an older file"
+# On two cores.
+TRAINS = "it trains one first, about 5 minutes more"
 AGAIN = "building it again from nothing"
 Planned = TypeVar("Planned", bound=BuildPlan)
 
@@ -110,6 +114,8 @@ def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     results = {one.variant: one for one in found if isinstance(one, Built)}
     todo = [one for one in found if not isinstance(one, Built)]
     for one in todo:
+        if one.trains:
+            builder.on_step(one.variant.name, f"no profile is stored for {one.variant.version}: {TRAINS}")
         if one.passed_over:
             newest = one.passed_over[0].version
             builder.on_step(one.variant.name, f"{one.variant.version}, because {newest} cannot be had")
@@ -174,7 +180,7 @@ def _found_or_plan(
         return find(plan) or plan
     except BuildError as error:
         builder.on_step(variant.name, State.FAILED.value)
-        return ended(variant, builder.options.profile, State.FAILED, str(error))
+        return ended(variant, State.FAILED, str(error))
 
 
 def _find_or_fetch(builder: Builder[Planned], plan: Planned) -> Built | None:
@@ -192,25 +198,19 @@ def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
         try:
             return builder.find(plan)
         except BuildError as error:
-            return ended(plan.variant, plan.profile, State.UNAVAILABLE, error.found)
+            return ended(plan.variant, State.UNAVAILABLE, error.found)
 
     found = decide(builder, names, find)
-    profile = builder.options.profile
-    return [
-        one if isinstance(one, Built) else ended(one.variant, profile, State.UNAVAILABLE, NOT_BUILT) for one in found
-    ]
+    return [one if isinstance(one, Built) else ended(one.variant, State.UNAVAILABLE, NOT_BUILT) for one in found]
 
 
 def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
     """Return what would be built now, or why the variant ends before anything is."""
-    profile = builder.options.profile
-    if profile not in variant.profiles:
-        return ended(variant, profile, State.UNSUPPORTED, f"no profile '{profile}'")
     try:
         return builder.plan(variant)
     except SourceUnavailableError as error:
         builder.on_step(variant.name, State.UNAVAILABLE.value)
-        return ended(variant, profile, State.UNAVAILABLE, error.found)
+        return ended(variant, State.UNAVAILABLE, error.found)
 
 
 def plans_or_end(builder: Builder[Planned], variant: Variant) -> list[Planned] | Built:
@@ -224,9 +224,14 @@ def plans_or_end(builder: Builder[Planned], variant: Variant) -> list[Planned] |
     return plans
 
 
-def ended(variant: Variant, profile: str, state: State, reason: str) -> Built:
+def ended(variant: Variant, state: State, reason: str) -> Built:
     """Return what is recorded of a variant that was not built."""
-    return Built(variant=variant.name, profile=profile, outcome=Outcome(state=state, reason=reason))
+    return Built(variant=variant.name, outcome=Outcome(state=state, reason=reason))
+
+
+def lacks_profile(variant: Variant, known: Catalog, texts: FileTexts, serves: Callable[[TrainedProfile], bool]) -> bool:
+    """Return whether a build follows a profile of optimisation and no stored one that fits it `serves` here."""
+    return variant.is_trained and not any(map(serves, rendering.profiles_of(variant, known, texts)))
 
 
 def make_jobs() -> int:
@@ -254,9 +259,9 @@ def build_one(builder: Builder[Planned], plan: Planned) -> Built:
     try:
         result = builder.make(plan)
     except SourceUnavailableError as error:
-        result = ended(plan.variant, plan.profile, State.UNAVAILABLE, error.found)
+        result = ended(plan.variant, State.UNAVAILABLE, error.found)
     except BuildError as error:
-        result = ended(plan.variant, plan.profile, State.FAILED, str(error))
+        result = ended(plan.variant, State.FAILED, str(error))
     builder.on_step(name, result.outcome.state.value)
     return result.model_copy(update={"duration_s": time.monotonic() - started})
 
@@ -276,20 +281,24 @@ class ImageBuilder:
         """Return what the build contexts are rendered from."""
         return project.read_texts(self.options.root)
 
+    @cached_property
+    def machine(self) -> str:
+        """Return the engine's machine, as `uname -m` names it."""
+        return str(self.client.info()["Architecture"])
+
     def plan(self, variant: Variant) -> ImagePlan:
         """Return what would be built now. The base is made here if it is missing."""
         files = rendering.context(variant, self.known, self.texts)
         parent = self._parent(variant)
         prefix = find_prefix(variant, variant.prefix) if variant.prefix and not variant.archives else None
         packed = {"prefix": identity(prefix, packed_files(prefix)).encode()} if prefix else {}
-        profile = self.options.profile
         return ImagePlan(
             variant=variant,
-            profile=profile,
             files=files,
-            content_hash=content_hash(files | packed, parent.chain_id, profile),
+            content_hash=content_hash(files | packed, parent.chain_id),
             prefix=prefix,
             base=parent,
+            trains=lacks_profile(variant, self.known, self.texts, lambda one: one.machine == self.machine),
             is_shared=any(one.shared_build == variant.build_name for one in self.known.variants.values()),
         )
 
@@ -334,7 +343,12 @@ class ImageBuilder:
 
     def make(self, plan: ImagePlan) -> Built:
         """Build, prove and tag one image."""
-        image_id = build_image(self.client, plan, self.options, make_jobs(), self.on_step)
+        try:
+            image_id = build_image(self.client, plan, self.options, make_jobs(), self.on_step)
+        except NoProfileError as error:
+            self.on_step(plan.variant.name, f"{error.found}: {TRAINS}")
+            plan = replace(plan, trains=True)
+            image_id = build_image(self.client, plan, self.options, make_jobs(), self.on_step)
         self.on_step(plan.variant.name, "proving")
         try:
             require_proof(plan.variant, ask_facts(self.client, image_id))
@@ -343,7 +357,7 @@ class ImageBuilder:
             raise
         if plan.variant.kind is SourceKind.SOURCE:
             kept = build_symbols(self.client, plan, self.options, make_jobs(), self.on_step)
-            take_tag(self.client, kept, symbols_tag(plan.variant.name, plan.profile))
+            take_tag(self.client, kept, symbols_tag(plan.variant.name))
         return describe_image(plan, take_tag(self.client, image_id, plan.tag), 0.0, reused=False)
 
     def workers(self, plans: Sequence[ImagePlan]) -> int:
@@ -378,10 +392,9 @@ def shared_stages(plans: Sequence[ImagePlan]) -> list[tuple[str, ImagePlan]]:
     return [(stage, some[0]) for (_, stage, _), some in found.items() if stage in BASE_STAGES or len(some) > 1]
 
 
-def build_command(names: Sequence[str], everything: bool, profile: str, force: bool) -> str:
+def build_command(names: Sequence[str], everything: bool, force: bool) -> str:
     """Return the command that repeats a build."""
     words = ["interlock", "build", *(["--all"] if everything else names)]
-    words += ["--release"] if profile == "release" else []
     return shlex.join([*words, *(["--force"] if force else [])])
 
 
@@ -390,7 +403,6 @@ class BuildRun:
     """One run of `interlock build`: its command, and its start by the calendar and by the monotonic clock."""
 
     command: str
-    profile: str
     started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
     clock_s: float = field(default_factory=time.monotonic)
 
@@ -403,7 +415,6 @@ def write_record(engine: Engine, folder: Path, built: list[Built], run: BuildRun
         command=run.command,
         started=run.started.isoformat(timespec="seconds"),
         duration_s=round(time.monotonic() - run.clock_s, 1),
-        profile=run.profile,
         side_by_side=worker_count(len(built)),
         host={**machine.facts(), "engine": engine.facts()},
         builds=built,
@@ -430,11 +441,14 @@ def verify(builder: ImageBuilder, name: str) -> Built:
     if variant.kind is not SourceKind.SOURCE:
         on_step(name, "not verified: not built from source")
         return built
+    if built.training == HERE:
+        on_step(name, "not verified: it was trained here, and no two trainings count the same")
+        return built
     again = replace(options, rebuild=str(time.time_ns()))
     on_step(name, AGAIN)
     plan = replace(builder, options=again).plan(variant.at(built.version))
     _compare(client, plan, built.image_id, build_image(client, plan, again, make_jobs(), on_step), INTERPRETER)
-    kept = id_of_tag(client, symbols_tag(name, plan.profile))
+    kept = id_of_tag(client, symbols_tag(name))
     if kept is None:
         on_step(name, "the symbols of the first build are not here: not compared")
     else:

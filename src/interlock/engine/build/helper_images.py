@@ -39,7 +39,7 @@ def ensure_helper(client: DockerClient, root: Path, name: str, base: BaseImage) 
             return there
         files = helper_context(root, name)
         arguments = {"BASE": base.reference, MIRROR: mirror_url()}
-        labels = {HASH_LABEL: content_hash(files, base.chain_id, name)}
+        labels = {HASH_LABEL: content_hash(files, base.chain_id)}
         dockerfile, given = written_for(client, files["Dockerfile"].decode(), arguments, labels)
         image_id = build_aside(
             client,
@@ -79,7 +79,7 @@ def find_helper(client: DockerClient, root: Path, name: str, base: Base) -> str 
 
 def _find_helper(client: DockerClient, root: Path, name: str, base_chain_id: str) -> str | None:
     files = helper_context(root, name)
-    image = find_image(client, helper_tag(name), content_hash(files, base_chain_id, name))
+    image = find_image(client, helper_tag(name), content_hash(files, base_chain_id))
     return str(image.id) if image is not None and image.id in _built_here() else None
 
 

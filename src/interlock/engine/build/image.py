@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from docker import DockerClient
 from docker.errors import APIError, DockerException, ImageNotFound
@@ -30,7 +30,7 @@ from interlock.engine.ended import run_here
 from interlock.engine.names import image_by_tag, known_digest
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.run import one_shot
-from interlock.errors import BuildError, InterlockError, SourceUnavailableError
+from interlock.errors import BuildError, InterlockError, NoProfileError, SourceUnavailableError
 from interlock.results.experiments import BaseImage, Built, Facts, Outcome, PassedOver, State, Subject
 from interlock.untrusted import printable
 
@@ -40,6 +40,11 @@ PROOF_S = 120
 BASE_ARGUMENT = {kind: "IMAGE" if kind is SourceKind.IMAGE else "BASE" for kind in SourceKind}
 # Exit codes of fetch.sh: the source is nowhere; what came has another sum; its signature is by another key.
 UNAVAILABLE, WRONG_SUM, WRONG_SIGNATURE = 69, 65, 66
+# Of optimise.sh: no stored profile is of this compiler.
+NO_PROFILE, NO_PROFILE_WORDS = 67, re.compile("interlock: (no profile is stored for .+): with TRAIN")
+# Where a build's profile of optimisation is from: it is stored, or the build trains one here; or it only trains.
+STORED, HERE, ONLY = "stored", "here", "only"
+TRAINING_LABEL = "interlock.training"
 TRIED = re.compile(r"^interlock: tried (\S+): (?:curl: \(\d+\) )?(.+)$", re.MULTILINE)
 # A file that every clone of the project has: a copy inside another repository has that one's commits, not ours.
 TRACKED_FILE = "variants/bases.toml"
@@ -50,10 +55,17 @@ class BuildPlan:
     """What to build: every file that the build reads except the sources, and the hash that identifies the result."""
 
     variant: Variant
-    profile: str
     files: Mapping[str, bytes]
     content_hash: str
     passed_over: Sequence[PassedOver] = ()  # newer versions of the variant
+    trains: bool = False  # no stored profile fits, and it is one that is built by a profile
+
+    @property
+    def training(self) -> Literal["stored", "here"] | None:
+        """Return where its profile of optimisation is from; None of what is built without one."""
+        if not self.variant.is_trained:
+            return None
+        return "here" if self.trains else "stored"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +78,7 @@ class ImagePlan(BuildPlan):
 
     @property
     def tag(self) -> str:
-        return self.variant.image_tag(self.profile)
+        return self.variant.image_tag
 
 
 def build_image(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
@@ -81,12 +93,17 @@ def build_symbols(client: DockerClient, plan: ImagePlan, options: BuildOptions, 
     )
 
 
+def build_profile(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
+    """Train alone, and return the id of an image with what was counted."""
+    return _build_stage(client, plan, options, jobs, on_step, target="profile", training=ONLY)
+
+
 def _build_stage(
     client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep, **stage: Any
 ) -> str:
     arguments = {
         BASE_ARGUMENT[plan.variant.kind]: plan.base.reference,
-        "PROFILE": plan.profile,
+        "TRAIN": stage.pop("training", plan.training or ""),
         "JOBS": str(jobs),
         MIRROR: mirror_url(),
         "REBUILD": options.rebuild,
@@ -106,7 +123,7 @@ def _build_stage(
         lambda step: on_step(name, step),
         **{**stage, **given},
     )
-    path = keep_log(options.cache, "-".join([name, plan.profile, *([stage["target"]] if stage else [])]), log)
+    path = keep_log(options.cache, "-".join([name, *([stage["target"]] if stage else [])]), log)
     if image_id is None:
         raise build_failure("".join(log), plan.variant, str(path))
     return image_id
@@ -140,11 +157,10 @@ def ask_facts(client: DockerClient, image_id: str) -> Facts:
         raise no_answer(str(error), image_id) from None
 
 
-def content_hash(files: Mapping[str, bytes], parent: str, profile: str) -> str:
-    """Return the SHA-256 over the context's files, what identifies the parent (a base's chain id) and the profile."""
+def content_hash(files: Mapping[str, bytes], parent: str) -> str:
+    """Return the SHA-256 over the context's files and what identifies the parent (a base's chain id)."""
     parts = {
         "base": parent,
-        "profile": profile,
         "files": {path: hashlib.sha256(data).hexdigest() for path, data in sorted(files.items())},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -166,6 +182,9 @@ def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
         return SourceUnavailableError(
             file=file, key="places", found=tried, todo=f"Set {MIRROR} to a URL or folder that has the file."
         )
+    if EXIT_CODE.format(NO_PROFILE) in log:
+        found = next(iter(NO_PROFILE_WORDS.findall(log)), "no stored profile fits")
+        return NoProfileError(file=file, found=found, todo="Train one: interlock train")
     if EXIT_CODE.format(WRONG_SUM) in log:
         return BuildError(
             file=file,
@@ -253,7 +272,6 @@ def describe_image(
     """Return the record of the image that has a plan's tag."""
     return Built(
         variant=plan.variant.name,
-        profile=plan.profile,
         outcome=Outcome(state=State.OK),
         tag=plan.tag,
         image_id=image.id,
@@ -264,7 +282,8 @@ def describe_image(
         duration_s=duration_s,
         reused=reused,
         pulled_from=pulled_from,
-        optimisations=plan.variant.optimisations(plan.profile),
+        optimisations=plan.variant.optimisations,
+        training=HERE if image.labels.get(TRAINING_LABEL) == HERE else plan.training,
         version=plan.variant.version,
         passed_over=list(plan.passed_over),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 # An instruction with the lines that it goes on in; comments and empty lines are none.
 INSTRUCTION = re.compile(r"^[A-Z]+ (?:.*\\\n)*.*$", re.MULTILINE)
 # What may stand in a step's text, which the engine shows and keeps: the address of a mirror may have a password.
-SHOWN = ("PROFILE", "JOBS")
+SHOWN = ("JOBS", "TRAIN")
 INTO = "/interlock/"
 
 

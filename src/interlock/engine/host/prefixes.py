@@ -15,6 +15,7 @@ from pathlib import Path
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.variants import Prefix, SourceKind, Variant
+from interlock.engine.build import builds
 from interlock.engine.build.builds import ended
 from interlock.engine.build.image import (
     QUESTION,
@@ -90,11 +91,10 @@ class PrefixBuilder:
 
     def plan(self, variant: Variant) -> PrefixPlan:
         """Return what would be built now; SourceUnavailableError for a kind of source that only containers have."""
-        profile = self.options.profile
         if variant.prefix is not None:
             files = _context(variant, self.known, self.texts)
-            prefix = self._place(variant, variant.prefix, content_hash(files, "", profile))
-            return PrefixPlan(variant=variant, profile=profile, files=files, content_hash="", prefix=prefix)
+            prefix = self._place(variant, variant.prefix, content_hash(files, ""))
+            return PrefixPlan(variant=variant, files=files, content_hash="", prefix=prefix)
         files = build_files(variant, self.known, self.texts)
         lacking = toolchain.missing(toolchain.PROGRAMS)
         if lacking:
@@ -104,10 +104,16 @@ class PrefixBuilder:
                 found=toolchain.cannot_compile(lacking),
                 todo=f"{toolchain.install_command(lacking)}.",
             )
-        identified = content_hash(files, identity(), profile)
+        identified = content_hash(files, identity())
         # The interpreter knows its prefix by heart: what is built elsewhere cannot be moved here.
         prefix = self.options.cache / "prefixes" / f"{variant.name}-{identified[:12]}"
-        return PrefixPlan(variant=variant, profile=profile, files=files, content_hash=identified, prefix=prefix)
+        trains = builds.lacks_profile(
+            variant,
+            self.known,
+            self.texts,
+            lambda profile: profile.trained_with == toolchain.compiler(variant.compiler),
+        )
+        return PrefixPlan(variant=variant, files=files, content_hash=identified, prefix=prefix, trains=trains)
 
     def _place(self, variant: Variant, declared: Prefix, unpacked_by: str) -> Path:
         """Return where an interpreter of others is used from, or will be once its archive is fetched."""
@@ -152,18 +158,16 @@ def expect(known: Catalog, names: Sequence[str], options: BuildOptions) -> list[
     """Return what another machine can be expected to build; the content hash is of a build's files alone."""
     texts = project.read_texts(options.root)
     newest = [known.variants[name].at(known.variants[name].version) for name in names]
-    return [_expected(known, variant, options.profile, texts) for variant in newest]
+    return [_expected(known, variant, texts) for variant in newest]
 
 
-def _expected(known: Catalog, variant: Variant, profile: str, texts: FileTexts) -> Built:
-    if profile not in variant.profiles:
-        return ended(variant, profile, State.UNSUPPORTED, f"no profile '{profile}'")
+def _expected(known: Catalog, variant: Variant, texts: FileTexts) -> Built:
     try:
         files = {} if variant.prefix is not None else build_files(variant, known, texts)
     except SourceUnavailableError as error:
-        return ended(variant, profile, State.UNAVAILABLE, error.found)
-    content = content_hash(files, "", profile) if files else ""
-    return Built(variant=variant.name, profile=profile, outcome=Outcome(state=State.OK), content_hash=content)
+        return ended(variant, State.UNAVAILABLE, error.found)
+    content = content_hash(files, "") if files else ""
+    return Built(variant=variant.name, outcome=Outcome(state=State.OK), content_hash=content)
 
 
 def build_files(variant: Variant, known: Catalog, texts: FileTexts) -> dict[str, bytes]:
@@ -223,7 +227,7 @@ def _write(files: dict[str, bytes], folder: Path) -> None:
 
 def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: OnStep, account: Account) -> None:
     log: list[str] = []
-    log_name = f"{plan.variant.name}-{plan.profile}-host"
+    log_name = f"{plan.variant.name}-host"
     settings = {
         **{name: os.environ[name] for name in (EXPERIMENT,) if name in os.environ},
         "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -231,7 +235,7 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
         "PREFIX": str(plan.prefix),
         "SYMBOLS": str(_symbols(plan.prefix)),
         "BUILD_DIR": str(work / "build"),
-        "PROFILE": plan.profile,
+        "TRAIN": plan.training or "",
         "JOBS": str(os.cpu_count() or 1),
         MIRROR: mirror_url(),
     }
@@ -303,13 +307,13 @@ def ask_facts(prefix: Path, python: str = "python", account: Account = MYSELF) -
 def _describe(plan: PrefixPlan, *, reused: bool) -> Built:
     return Built(
         variant=plan.variant.name,
-        profile=plan.profile,
         outcome=Outcome(state=State.OK),
         image_id=str(plan.prefix),
         content_hash=plan.content_hash,
         size_bytes=sum(path.lstat().st_size for path in plan.prefix.rglob("*")),
         reused=reused,
-        optimisations=plan.variant.optimisations(plan.profile),
+        optimisations=plan.variant.optimisations,
+        training=plan.training,
         version=plan.variant.version,
         passed_over=list(plan.passed_over),
     )

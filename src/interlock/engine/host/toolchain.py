@@ -127,6 +127,13 @@ def needs(*, traces: bool) -> tuple[Need, ...]:
 
 
 @functools.cache
+def compiler(program: str) -> str:
+    """Return a compiler and this machine, as a stored profile of optimisation names what it serves."""
+    said = run_here([program, "--version"]).stdout
+    return f"{said.splitlines()[0] if said else program}, {platform.machine()}"
+
+
+@functools.cache
 def identity() -> str:
     """Return what besides the sources decides what is built: system, machine, compiler and missing libraries."""
     compiler = run_here(["gcc", "-dumpfullversion"]).stdout.strip()

@@ -330,7 +330,7 @@ def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalo
     base, compiled = known.bases[variant.base], variant.kind is SourceKind.SOURCE
     context = rendering.context(variant, known, project.read_texts(root)) if compiled else {}
     dockerfile = ON_TOOLCHAIN if context else builder_on_image(base.build_packages)
-    known_by = content_hash({**context, "builder": dockerfile.encode()}, image.image_id, image.profile)
+    known_by = content_hash({**context, "builder": dockerfile.encode()}, image.image_id)
     tag = f"interlock/builder:{image.tag.rpartition(':')[2]}"
     builder = find_image(client, tag, known_by)
     if builder is not None:

@@ -1,8 +1,8 @@
-"""The release build of 3.13 beside Debian's own python3.13: how many times as fast, by program. Printed, not asserted.
+"""Our build of 3.13 beside Debian's own python3.13: how many times as fast, by program. Printed, not asserted.
 
 Needs the engine, pyperformance (`pip install 'interlock[test]'`), and 20 minutes in which nothing else runs. The
-images are built if they are not there; the release build with frame pointers, one in the official image's style, and
-the official image itself are beside them if they can be had. INTERLOCK_RELEASE_IMAGES="release=TAG debian=TAG
+images are built if they are not there; the build with frame pointers, one in the official image's style, and
+the official image itself are beside them if they can be had. INTERLOCK_SPEED_IMAGES="ours=TAG debian=TAG
 anything=TAG ..." names images of this engine instead: all are compared with the one called debian.
 """
 
@@ -27,18 +27,18 @@ from interlock.engine.run import leftovers
 from tests.benchmarks.pyperformance import Program, Task, calibrate, run, start_containers
 
 ROOT = Path(__file__).parents[2]
-OWNER = "release"
+OWNER = "beside-debian"
 DEBIAN = "debian"
-# Variant and profile by the column's name. Those that the project or this machine has not are left out.
+# Variants by the column's name. Those that the project or this machine has not are left out.
 COLUMNS = {
-    "release": ("cpython-3.13", "release"),
-    DEBIAN: ("debian-3.13", "standard"),
-    "frame pointers": ("cpython-3.13-frame-pointers", "release"),
-    "official's style": ("cpython-3.13-shared", "release"),
-    "official": ("official-3.13", "standard"),
+    "ours": "cpython-3.13",
+    DEBIAN: "debian-3.13",
+    "frame pointers": "cpython-3.13-frame-pointers",
+    "official's style": "cpython-3.13-shared",
+    "official": "official-3.13",
 }
-NEEDED = ("release", DEBIAN)
-IMAGES_VARIABLE = "INTERLOCK_RELEASE_IMAGES"
+NEEDED = ("ours", DEBIAN)
+IMAGES_VARIABLE = "INTERLOCK_SPEED_IMAGES"
 ROUNDS = 6
 SEED = 3135
 # All of pyperformance that needs the standard library alone, in Program.parse's words, but for what starts processes
@@ -75,9 +75,9 @@ def images(client: Any) -> dict[str, str]:
         return dict(pair.split("=", maxsplit=1) for pair in named.split())
     catalog = catalogs.load(ROOT)
     found: dict[str, str] = {}
-    for name, (variant, profile) in COLUMNS.items():
+    for name, variant in COLUMNS.items():
         if variant in catalog.variants:
-            options = BuildOptions(ROOT, ProjectPaths.find().cache, profile)
+            options = BuildOptions(ROOT, ProjectPaths.find().cache)
             (built,) = DockerEngine(client).build(catalog, [variant], options, lambda *_: None)
             assert built.image_id or name not in NEEDED, built.outcome
             found |= {name: built.image_id} if built.image_id else {}
@@ -135,7 +135,7 @@ def _shown(ratio: ratios.Interval) -> str:
     return f"{ratio.estimate:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
 
 
-def test_the_release_build_beside_debians_own_python(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_our_build_beside_debians_own_python(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Loops are decided once, by Debian's interpreter; what calibration takes warms the other containers' files up."""
     programs = [Program.parse(word) for word in PROGRAMS.split()]
     containers = start_containers(client, OWNER, images(client), programs)

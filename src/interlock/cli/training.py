@@ -1,0 +1,116 @@
+"""`interlock train`: variants are trained, and what was counted is stored for all their builds."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from interlock.catalog import project, trained
+from interlock.catalog.project import Catalog, FileTexts
+from interlock.catalog.rendering import profiles_of
+from interlock.catalog.trained import TrainedProfile
+from interlock.cli import progress
+from interlock.cli.images import build_options, write_generated
+from interlock.cli.options import console, open_clone
+from interlock.engine.build.training import Training
+from interlock.engine.docker import connect
+from interlock.errors import UsageError, nearest
+from interlock.results.experiments import Built
+from interlock.results.files import write_atomically
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="VARIANT", help="Variants to train (default: all)."),
+]
+WRITTEN = "# Written by `interlock train {name}`; never edited by hand.\n"
+DEFAULT_TRAINING = "the version's own"
+
+
+def train_command(
+    names: Names = None,
+    again: Annotated[bool, typer.Option("--again", help="Train those too that have a profile.")] = False,
+) -> None:
+    """Train variants that have no profile of optimisation.
+
+    What was counted is stored in variants/profiles/. Builds of the same source, flags and compiler then need no
+    training of their own, and are the same bit for bit.
+    Each training compiles an interpreter that counts and runs its task: about five minutes on two cores.
+    """
+    paths, known = open_clone()
+    texts = project.read_texts(paths.root)
+    engine, options = connect(), build_options(paths)
+    owners = dict.fromkeys(_owner(known, name) for name in names or _trainable(known))
+    with progress.Display(console) as display:
+        plans = engine.to_train(known, [*owners], options, progress.BuildProgress(display, len(owners), {}))
+    for unavailable in (plan for plan in plans if isinstance(plan, Built)):
+        console.print(Text(f"left    {unavailable.variant}: {unavailable.outcome.reason}"), soft_wrap=True)
+    todo = [plan for plan in plans if not isinstance(plan, Built) and (again or plan.trains)]
+    listed = ", ".join(f"{plan.variant.name} {plan.variant.version}" for plan in todo) or "nothing"
+    console.print(Text(f"train   {listed}: about 5 minutes each on two cores"), soft_wrap=True)
+    for plan in todo:
+        with progress.Display(console) as display:
+            training = engine.train(plan, options, progress.BuildProgress(display, 1, {}))
+        profile = _store(paths.root, training, texts)
+        console.print(Text(f"stored  {trained.FOLDER}/{profile.file}: {len(training.packed) / 1e3:.0f} kB"))
+    _remove_unused(paths.root, texts)
+    write_generated(paths, project.load(paths.root))
+
+
+def _owner(known: Catalog, name: str) -> str:
+    """Return the variant whose build this one has; UsageError unless it follows a profile."""
+    trainable = _trainable(known)
+    if name not in trainable:
+        raise UsageError(found=f"no variant '{name}' follows a profile", todo=nearest(name, trainable))
+    return known.variants[name].build_name
+
+
+def _trainable(known: Catalog) -> list[str]:
+    return [name for name, variant in known.variants.items() if variant.is_trained]
+
+
+def _store(root: Path, training: Training, texts: FileTexts) -> TrainedProfile:
+    """Write what a training left: the archive first, without which its table is refused."""
+    variant = training.variant
+    recipe = trained.recipe_of(variant, {"patches": texts.patches, "steps": texts.steps})
+    assert recipe is not None  # noqa: S101  for the type checker: it was trained
+    name = f"{variant.build_name}-{variant.version}-{training.machine.replace('_', '-')}"
+    profile = TrainedProfile(
+        **recipe.model_dump(),
+        name=name,
+        variant=variant.build_name,
+        version=variant.version,
+        compiler=training.compiler,
+        machine=training.machine,
+        training=variant.optimise.training or DEFAULT_TRAINING,
+        trained=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        sha256=hashlib.sha256(training.packed).hexdigest(),
+    )
+    write_atomically(root / trained.FOLDER / profile.file, training.packed)
+    write_atomically(root / trained.FOLDER / f"{name}.toml", _toml(profile))
+    return profile
+
+
+def _toml(profile: TrainedProfile) -> str:
+    """Return a profile's table: JSON's texts and lists of texts are TOML's too."""
+    values = profile.model_dump(exclude={"name", "files"})
+    lines = [f"{key} = {json.dumps(value)}\n" for key, value in values.items()]
+    files = [f"{json.dumps(file)} = {json.dumps(sha256)}\n" for file, sha256 in profile.files.items()]
+    return "".join([WRITTEN.format(name=profile.variant), *lines, *(["\n[files]\n"] if files else []), *files])
+
+
+def _remove_unused(root: Path, texts: FileTexts) -> None:
+    """Remove the profiles that no variant at any version has a use for."""
+    known = project.load(root)
+    sources = [variant.at(version) for variant in known.variants.values() for version in variant.versions]
+    used = {profile.name for source in sources for profile in profiles_of(source, known, texts)}
+    for profile in known.trained.values():
+        if profile.name not in used:
+            for path in (root / trained.FOLDER / f"{profile.name}.toml", root / trained.FOLDER / profile.file):
+                path.unlink()
+            console.print(Text(f"removed {trained.FOLDER}/{profile.file}: nothing is built by it"))
