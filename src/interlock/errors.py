@@ -242,7 +242,17 @@ class Interrupted(BaseException):
 
     def __init__(self, number: int = signal.SIGINT) -> None:
         self.exit_code = 128 + number
-        super().__init__(number)
+        super().__init__("interrupted; containers and networks of this run are removed.")
+
+
+class OutputError(BaseException):
+    """Standard output takes no more: a full disk, or a pipe that nobody reads. Like a signal it ends the command."""
+
+    def __init__(self, error: OSError) -> None:
+        self.is_pipe = isinstance(error, BrokenPipeError)
+        # As shells say of a program that SIGPIPE ended, and EX_IOERR of sysexits.h.
+        self.exit_code = 128 + signal.SIGPIPE if self.is_pipe else 74
+        super().__init__(f"what is printed cannot be written: {error.strerror}. Free space there, or print elsewhere.")
 
 
 # Modules without which a command that needs the extra cannot do its work. An extra may bring more.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from interlock.cli import failures, main
 from interlock.errors import EngineError, UnexpectedError, UsageError
+from tests.apart import command
 from tests.cli.conftest import Run
 from tests.fakes import Answer, Asked, as_json, serving
 
@@ -141,9 +142,24 @@ def test_a_log_goes_elsewhere_where_the_cache_takes_none(tmp_path: Path, monkeyp
     assert failures.keep_log(LookupError(), ["interlock"]) is None
 
 
-@pytest.mark.parametrize("words", [["report"], ["report", "--json"]])
+# What Typer prints, what it and rich print, and what is written at once.
+PRINTING = (["version"], ["--help"], ["pick"], ["pick", "--json"], ["claims", "--markdown"])
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
 def test_a_reader_who_has_seen_enough_is_no_failure_to_talk_about(words: list[str]) -> None:
-    code = "from interlock.cli import main\ndef fail(_): raise BrokenPipeError(32, 'Broken pipe')\n"
-    code += "main.load_command = fail\nmain.main()"
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*command(), *words], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, "error" in done.stderr) == (141, False), done.stderr
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_what_a_full_disk_does_not_take_is_one_sentence(words: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*command(), *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 74
+    said = json.loads(done.stderr)["error"]["message"] if "--json" in words else done.stderr.splitlines()[-1]
+    assert "cannot be written: No space left on device" in said
+    assert "defect" not in done.stderr

@@ -7,7 +7,6 @@ import math
 import re
 import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -294,7 +293,6 @@ def test_a_row_that_was_shown_before_others_joined_is_not_shown_again() -> None:
     first, stream = displayed()
     rows = DecidedRows(first, BASE)
     rows(look(a=comparison(1.3), b=comparison(0.9, decided=False)))
-    rows.end()
     rows.display, later = displayed()
     rows(look(is_last=True, a=comparison(1.3), b=comparison(0.7), late=comparison(0.8)))
     assert subjects(stream) == [("decided", "a")]
@@ -308,7 +306,6 @@ def test_a_row_that_is_built_otherwise_than_the_baseline_says_so_while_it_is_mea
     rows = DecidedRows(display, BASE)
     with display:
         rows(replace(first, built_otherwise=frozenset({"b"})))
-        rows.end()
     marked = [line for line in ESCAPES.sub("", stream.getvalue()).splitlines() if BUILT_OTHERWISE in line]
     assert marked
     assert all(" b" in line for line in marked)
@@ -320,21 +317,6 @@ def test_only_ratios_to_the_baseline_are_streamed() -> None:
     assert stream.getvalue() == ""
 
 
-def test_a_terminal_has_a_table_that_fills_up_and_stays_when_its_workload_is_over() -> None:
-    display, stream = displayed(terminal=True)
-    with display:
-        rows = DecidedRows(display, BASE)
-        rows(look(a=comparison(1.3)))
-        rows(look(is_last=True, a=comparison(1.3), b=comparison(0.9)))
-        rows(look("startup", c=comparison(0.5)))
-        rows.end()
-    text = ESCAPES.sub("", stream.getvalue()).replace("\r", "\n")
-    kept = [words for words in map(str.split, text.splitlines()) if words[:1] in (["locks"], ["startup"])]
-    # The last time that each workload was drawn, it was to stay.
-    assert [words[2] for words in kept if words[0] == "locks"][-2:] == ["a", "b"]
-    assert kept[-1][:3] == ["startup", "uncontended", "c"]
-
-
 def test_how_many_rows_are_decided_is_said_with_what_goes_on() -> None:
     display, stream = displayed()
     rows = DecidedRows(display, BASE)
@@ -344,13 +326,3 @@ def test_how_many_rows_are_decided_is_said_with_what_goes_on() -> None:
     rows(look(a=comparison(1.3)))
     assert " | 1 of 1 rows decided | " in say.status(update, 0.0)
     assert len(stream.getvalue().splitlines()) == 1
-
-
-@pytest.mark.parametrize("count", [3, 50])
-def test_a_table_never_pushes_what_goes_on_off_the_terminal(count: int) -> None:
-    display, _ = displayed(terminal=True)
-    rows = DecidedRows(display, BASE)
-    many: Any = {f"v{number:02d}": comparison(1.1 + number / 100) for number in range(count)}
-    rows(look(**many))
-    assert rows._table().row_count == min(count, display.height - 8)
-    assert rows._table(whole=True).row_count == count

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from interlock.cli import options, why
 from interlock.engine.host import toolchain
+from interlock.engine.host.engine import HostEngine
 from interlock.errors import UnsupportedHereError, UsageError
 from interlock.results.experiments import EngineName
 from interlock.results.json_documents import Explained
+from tests.builders import ROOT
 
 
 @contextmanager
 def machine(*_: Any, **__: Any) -> Iterator[Any]:
     """No container engine answers: this machine is the engine."""
-    yield SimpleNamespace(name=EngineName.HOST)
+    yield HostEngine(ROOT, ROOT / "nowhere")
 
 
 @pytest.mark.parametrize("engine", [EngineName.HOST, None])

@@ -312,6 +312,9 @@ HUGE = "FROM python:3.13-slim\n" + "RUN echo\n" * 20_000
             "Dockerfile",
             "ARG B=" + "${A:-" * 2000 + "x" + "}" * 2000 + "\nFROM $B\nFROM " + "${A:-" * 2000 + "x" + "}" * 2000,
         ),
+        ("Dockerfile", "FROM python:3.12\nRUN " + "deb " * 20_000),
+        ("Dockerfile", "FROM python:3.12\nENV " + "PATH=" * 19_000),
+        ("Dockerfile", "FROM python:3.12\nRUN " + "/aconda" * 14_000),
         ("Dockerfile", "ARG IMAGE=" + "GE=ghcr.io/astral-sh/uv:python3.12-bookw" * 2000 + "\nFROM python:3.12-slim\n"),
     ],
     ids=lambda text: text[:20].splitlines()[0],
@@ -467,11 +470,9 @@ def test_a_pipelines_variable_is_refused_without_a_default_that_gitlab_would_not
     assert ":-" not in str(refused.value)
 
 
-def test_a_dockerfile_in_a_compose_file_is_swapped_alone_where_its_service_is_named() -> None:
-    """There was said to be no such service."""
+def test_a_dockerfile_in_a_compose_file_is_left_to_a_person() -> None:
     inline = "  a:\n    build:\n      dockerfile_inline: |\n        FROM python:3.12\n"
     text = f"services:\n{inline}  b:\n    image: python:3.12\n"
-    result = swapped_file("compose.yaml", text, PLAIN, "a", paths=False)
+    result = swapped_file("compose.yaml", text, PLAIN, None, paths=False)
     assert result.text.count(PLAIN.reference) == 1
-    assert [one.line for one in swapped_lines("compose.yaml", result.text)] == [6]
-    assert reverted_file("compose.yaml", result.text, "a") == text
+    assert [one.line for one in result.warnings if "'a' is built: edit" in one.text] == [2]

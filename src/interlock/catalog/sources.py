@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from packaging.version import Version as Number
 from pydantic import Field, StringConstraints, model_validator
@@ -30,6 +31,13 @@ from interlock.errors import CatalogError, nearest
 FILE = "variants/sources.toml"
 Locations = Annotated[list[SourceLocation], Field(min_length=1)]
 Url = Annotated[str, StringConstraints(pattern=r"^https://[A-Za-z0-9._/~-]+$")]
+
+
+def host_of(place: str) -> str:
+    """Return whom a place, or the URL that it stands for, asks: a host, Debian's pool or pip's index."""
+    if place.startswith("pip/"):
+        return "pip's index"
+    return "apt's mirror" if "/pool/" in f"/{place}" else urlsplit(place).netloc or place
 
 
 class Signature(Data):

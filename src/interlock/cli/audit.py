@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -54,9 +53,10 @@ def audit_command(
     options = build_options(paths)
     images = built_images(containers.look_up(known, variants_to_audit(known, chosen), options), chosen)
     with progress.open_display(as_json) as display:
-        found = audit.audit(containers.client, known, paths.root, images, requested, _Steps(display))
+        steps = progress.StepProgress(display, "audit")
+        variant_audits = audit.audit(containers.client, known, paths.root, images, requested, steps)
     control = DEFAULT_BASELINE if images[0].variant == DEFAULT_BASELINE else None
-    result = Audit(requirements=requested.files, control=control, variants=found)
+    result = Audit(requirements=requested.files, control=control, variants=variant_audits)
     if as_json:
         sys.stdout.write(audits.as_json(result) + "\n")
     else:
@@ -66,7 +66,7 @@ def audit_command(
 
 def variants_to_audit(known: Catalog, chosen: list[str] | None) -> list[str]:
     """Return the control and the chosen variants (default: every variant whose GIL is off)."""
-    names = chosen or [name for name, one in known.variants.items() if one.proof.gil is Gil.OFF]
+    names = chosen or [name for name, variant in known.variants.items() if variant.proof.gil is Gil.OFF]
     return [name for name in dict.fromkeys([DEFAULT_BASELINE, *names]) if name in known.variants]
 
 
@@ -79,21 +79,8 @@ def built_images(there: list[Built], chosen: list[str] | None) -> list[Built]:
         if image.outcome.state is not State.OK and image.variant in (chosen or []):
             todo = f"Run `interlock build {image.variant}`."
             raise BuildError(key=image.variant, found=image.outcome.reason, todo=todo)
-    found = [image for image in there if image.outcome.state is State.OK]
-    if not chosen and all(image.variant == DEFAULT_BASELINE for image in found):
+    built = [image for image in there if image.outcome.state is State.OK]
+    if not chosen and all(image.variant == DEFAULT_BASELINE for image in built):
         todo = "Build one (interlock build cpython-3.14t), or name others with --variants."
         raise BuildError(found="no free-threaded variant is built", todo=todo)
-    return found
-
-
-class _Steps:
-    """Show each step of each variant: in place on a terminal, as a line elsewhere."""
-
-    def __init__(self, display: progress.Display) -> None:
-        self._display, self._start = display, time.monotonic()
-
-    def __call__(self, variant: str, step: str) -> None:
-        line = f"audit   {variant}  {step} | {progress.clock(time.monotonic() - self._start)} elapsed"
-        self._display.show(line)
-        if not self._display.redraws:
-            self._display.log(line)
+    return built

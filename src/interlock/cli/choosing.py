@@ -23,20 +23,20 @@ def choose_engine(paths: ProjectPaths, engine: EngineName | None, *, as_root: bo
     EngineError if the named engine does not answer, or if this machine's programs would run as root and `as_root` does
     not say so.
     """
-    found = finding.find_containers(engine)
-    if found.containers is not None:
-        return found.containers
-    if found.refusal is not None:
+    outcome = finding.find_containers(engine)
+    if outcome.containers is not None:
+        return outcome.containers
+    if outcome.refusal is not None:
         if engine is not None:
-            raise found.refusal
-        say_without_containers(found)
+            raise outcome.refusal
+        say_without_containers(outcome)
     return this_machine(paths, as_root=as_root)
 
 
-def say_without_containers(found: Found, more: str = "") -> None:
+def say_without_containers(outcome: Found, more: str = "") -> None:
     """Say why this machine takes the place of a container engine."""
     where = "interpreters are built and measured on this machine itself, without containers"
-    console.print(Text(f"engine  {found.why_none}: {where}{more}"), soft_wrap=True)
+    console.print(Text(f"engine  {outcome.why_none}: {where}{more}"), soft_wrap=True)
 
 
 def this_machine(paths: ProjectPaths, *, as_root: bool) -> HostEngine:

@@ -24,9 +24,9 @@ def foreseen(error: Exception, argv: Sequence[str]) -> InterlockError:
     """Return the error to end with: the engine's or the network's, else a defect of ours. A log keeps the traceback."""
     log = keep_log(error, argv)
     where = f"The traceback is in {log}." if log else "No log could be written."
-    found = engine_failure(error)
-    if found is not None:
-        return type(found)(found=found.found, todo=f"{found.todo} {where}")
+    failure = engine_failure(error)
+    if failure is not None:
+        return type(failure)(found=failure.found, todo=f"{failure.todo} {where}")
     return UnexpectedError(
         found=f"unexpected {type(error).__name__} ({last_line(str(error) or 'it says nothing')})",
         todo=f"This is a defect of Interlock; please report it. {where}",
@@ -40,7 +40,7 @@ def keep_log(error: Exception, argv: Sequence[str]) -> Path | None:
     """
     text = _describe(error, argv)
     prefix = f"error-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-"
-    for folder in (_cache_logs, _temporary):
+    for folder in (_cache_logs, tempfile.gettempdir):
         try:
             descriptor, name = tempfile.mkstemp(".log", prefix, folder())
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -58,10 +58,6 @@ def _cache_logs() -> Path:
     for old in sorted(folder.glob("error-*.log"))[: -KEPT + 1]:
         old.unlink(missing_ok=True)
     return folder
-
-
-def _temporary() -> Path:
-    return Path(tempfile.gettempdir())
 
 
 def _describe(error: Exception, argv: Sequence[str]) -> str:

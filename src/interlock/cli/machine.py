@@ -50,22 +50,24 @@ def doctor_command(engine: Engine = None, as_json: Json = False) -> None:
 
 def _examined(paths: ProjectPaths, known: Catalog, engine: EngineName | None) -> list[MachineCheck]:
     """Return what `matrix` would use here, and the checks of that."""
-    found = finding.find_containers(engine)
-    if found.containers is not None:
-        where = f"{PRODUCTS[found.containers.name]} at {found.containers.address.host}"
+    outcome = finding.find_containers(engine)
+    if outcome.containers is not None:
+        where = f"{PRODUCTS[outcome.containers.name]} at {outcome.containers.address.host}"
         base = next(iter(known.bases.values()))
         used = MachineCheck("used by matrix", CheckState.OK, where)
-        return [used, *doctor.examine(found.containers, paths.root, base, paths.results)]
-    if found.refusal is None or engine is None:
-        why = f", because {found.why_none}" if found.refusal else ""
+        return [used, *doctor.examine(outcome.containers, paths.root, base, paths.results)]
+    if outcome.refusal is None or engine is None:
+        why = f", because {outcome.why_none}" if outcome.refusal else ""
         used = MachineCheck("used by matrix", CheckState.OK, f"{PRODUCTS[EngineName.HOST]}{why}")
         return [used, *doctor.examine_host(paths.results)]
-    fix = f"{found.refusal.todo}{' Or: interlock matrix --yes' if found.could_install(engine) else ''}"
-    return [MachineCheck("engine", CheckState.PROBLEM, found.why_none, fix), *doctor.examine_machine(paths.results)]
+    fix = f"{outcome.refusal.todo}{' Or: interlock matrix --yes' if outcome.could_install(engine) else ''}"
+    return [MachineCheck("engine", CheckState.PROBLEM, outcome.why_none, fix), *doctor.examine_machine(paths.results)]
 
 
 def _document(checks: list[MachineCheck], blocked: bool) -> Examined:
-    shown = [DoctorCheck(subject=one.subject, state=one.state, found=one.found, fix=one.fix) for one in checks]
+    shown = [
+        DoctorCheck(subject=check.subject, state=check.state, found=check.found, fix=check.fix) for check in checks
+    ]
     return Examined(can_measure=not blocked, checks=shown)
 
 
@@ -73,7 +75,7 @@ def _project(paths: ProjectPaths) -> MachineCheck:
     """Return where variants and workloads are read from, and which file of the user's was taken."""
     if paths.is_clone:
         return MachineCheck("project", CheckState.OK, str(paths.root))
-    own = "; ".join(one.words for one in paths.own)
+    own = "; ".join(own_file.words for own_file in paths.own)
     found = f"Interlock {__version__} as it is installed{'; ' + own if own else ''}; results go to {paths.results}"
     return MachineCheck("project", CheckState.OK, found)
 

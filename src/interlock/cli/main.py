@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import io
 import json
 import os
 import signal
@@ -15,12 +16,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from interlock import __version__
-from interlock.errors import ENDING_SIGNALS, InterlockError, Interrupted, NoEngineError, require
+from interlock.errors import ENDING_SIGNALS, InterlockError, Interrupted, NoEngineError, OutputError, require
 from interlock.untrusted import forget_terminal
 
 if TYPE_CHECKING:
@@ -165,6 +166,24 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise Interrupted(number)
 
 
+class _Output(io.FileIO):
+    """Standard output whose failures no library takes for its own."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OutputError(error) from None
+
+
+def _watch_output() -> None:
+    """Let what cannot be written be told from other failures, up to the last character."""
+    if sys.stdout is sys.__stdout__ and sys.stdout is not None:  # not that of a test
+        raw = _Output(sys.stdout.fileno(), "wb", closefd=False)
+        line_buffering, encoding, errors = sys.stdout.line_buffering, sys.stdout.encoding, sys.stdout.errors
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=line_buffering)
+
+
 def main() -> None:
     """Run the command line. An error is one line on standard error, or JSON with --json; only this function exits."""
     for number in ENDING_SIGNALS:
@@ -172,31 +191,31 @@ def main() -> None:
         if (number, signal.getsignal(number)) != (signal.SIGHUP, signal.SIG_IGN):
             signal.signal(number, _interrupt)
     as_json = "--json" in sys.argv
+    _watch_output()
     try:
         # A wrong command line is printed by Typer, which also exits, or raised as TyperException.
-        sys.exit(app(standalone_mode=not as_json))
-    except InterlockError as error:
+        try:
+            sys.exit(app(standalone_mode=not as_json))
+        finally:
+            if sys.stdout:
+                sys.stdout.flush()
+    except (InterlockError, Interrupted) as error:
         _end(error, as_json)
     except typer.TyperException as error:
         _print_json("UsageError", error.format_message(), error.exit_code)
         sys.exit(error.exit_code)
-    except Interrupted as interrupted:
-        message = "interrupted; containers and networks of this run are removed."
-        if as_json:
-            _print_json("Interrupted", message, interrupted.exit_code)
-        else:
-            _print_line(message)
-        sys.exit(interrupted.exit_code)
-    except BrokenPipeError:  # whoever reads the output has seen enough; Typer does the same without --json
+    except OutputError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        if error.is_pipe:  # whoever reads it has seen enough
+            sys.exit(error.exit_code)
+        _end(error, as_json)
     except Exception as error:
         from interlock.cli.failures import foreseen  # noqa: PLC0415  it loads what talks to the engine
 
         _end(foreseen(error, sys.argv), as_json)
 
 
-def _end(error: InterlockError, as_json: bool) -> NoReturn:
+def _end(error: InterlockError | Interrupted | OutputError, as_json: bool) -> NoReturn:
     if as_json:
         _print_json(type(error).__name__, str(error), error.exit_code, error)
     else:
@@ -213,7 +232,7 @@ def _print_line(message: str) -> None:
     Console(stderr=True).print(Text(runnable(f"error: {message}")), soft_wrap=True)
 
 
-def _print_json(kind: str, message: str, exit_code: int, error: InterlockError | None = None) -> None:
+def _print_json(kind: str, message: str, exit_code: int, error: BaseException | None = None) -> None:
     """Write an error for programs: its class, where it is, what was found and what to do about it."""
     parts = {name: getattr(error, name, "") for name in ("file", "key", "found", "todo")}
     parts["found"] = parts["found"] or message
@@ -237,40 +256,16 @@ def reference_page() -> str:
     panels: dict[str, list[str]] = {}
     for name, entry in COMMANDS.items():
         panels.setdefault(entry.panel, []).append(name)
-    overview = [f"- {panel}: {', '.join(f'[`{name}`](#{name})' for name in names)}" for panel, names in panels.items()]
+    overview = [
+        f"- {panel}: {', '.join(f'[`{name}`](#interlock-{name})' for name in names)}" for panel, names in panels.items()
+    ]
     sections = [part for panel, names in panels.items() for part in (f"## {panel}", *map(_section, names))]
     return "\n\n".join([REFERENCE_HEAD.rstrip("\n"), "\n".join(overview), *sections]) + "\n"
 
 
 def _section(name: str) -> str:
+    from typer.cli import get_docs_for_click  # noqa: PLC0415  a command line of its own
+
     command = load_command(name)
-    context = command.make_context(name, [], resilient_parsing=True)
-    shown = [each for each in command.params if isinstance(each, TyperArgument | TyperOption) and not each.hidden]
-    usage = ["interlock", name, *(_usage(each) for each in shown if isinstance(each, TyperArgument)), "[OPTIONS]"]
-    rows = [_row(each, context) for each in shown]
-    table = ["| argument or option | value | default | meaning |", "|---|---|---|---|", *rows] if rows else []
-    parts = [f"### {name}", f"`{' '.join(usage)}`", inspect.cleandoc(command.help or ""), "\n".join(table)]
-    return "\n\n".join(parts).rstrip()
-
-
-def _usage(argument: TyperArgument) -> str:
-    name = argument.display_name_raw + ("..." if argument.nargs != 1 else "")
-    return name if argument.required else f"[{name}]"
-
-
-def _row(parameter: TyperArgument | TyperOption, context: Context) -> str:
-    """Return the line of the table; a switch has no value."""
-    if isinstance(parameter, TyperArgument):
-        names, is_switch = [parameter.display_name_raw], False
-    else:
-        names, is_switch = [*parameter.opts, *parameter.secondary_opts], parameter.is_flag
-    value = "" if is_switch else f"`{parameter.metavar or parameter.display_type(context)}`"
-    default = "required" if parameter.required else _default(parameter.default)
-    cells = (", ".join(f"`{name}`" for name in names), value, default, parameter.help or "")
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _default(value: object) -> str:
-    if value in (None, "") or isinstance(value, bool):
-        return ""
-    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+    context = typer.Context(command, info_name=name)
+    return get_docs_for_click(obj=command, ctx=context, indent=2, name=name, call_prefix="interlock").rstrip()

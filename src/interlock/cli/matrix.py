@@ -223,7 +223,6 @@ class ExperimentDisplay:
             rows.display = display
             on_progress = MeasureProgress(display, len(assignment.to_measure), lambda: rows.counts)
             yield Observers(on_progress, rows, self.ending, self.on_record)
-            rows.end()
 
 
 def fail_on_failed_cells(folder: Path, described: Experiment) -> None:

@@ -2,80 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from interlock.cli.options import Json, Results
+from interlock.cli.options import Json, Results, takes
 
 
-def pick_command(
+@dataclass(frozen=True, kw_only=True)
+class PickOptions:
+    """What `pick` takes."""
+
     workload: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=WEIGHT",
             help="What you run: a workload or workload/benchmark with its weight; may be repeated (default: a mix).",
         ),
-    ] = None,
+    ] = None
     needs: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Requirements file to test on the recommended image; may be repeated."),
-    ] = None,
+    ] = None
     max_rss: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Maximum memory of a process, for instance 200MB.")
-    ] = None,
+    ] = None
     min_python: Annotated[
         str | None, typer.Option(metavar="X.Y", help="Oldest acceptable Python version, for instance 3.11.")
-    ] = None,
+    ] = None
     supported_until: Annotated[
         str | None,
         typer.Option(metavar="MONTH", help="Month or day until which upstream must support it, for instance 2027-06."),
-    ] = None,
+    ] = None
     allow: Annotated[
         str | None,
         typer.Option(metavar="PHASES", help="Support phases to include: end-of-life, prerelease (default: neither)."),
-    ] = None,
+    ] = None
     cpus: Annotated[
         int | None,
         typer.Option(
             min=1, metavar="N", help="CPUs of the machine that the service runs on (default: this machine's)."
         ),
-    ] = None,
+    ] = None
     baseline: Annotated[
         str | None, typer.Option(metavar="VARIANT", help="Variant that runs now (default: the experiment's baseline).")
-    ] = None,
+    ] = None
     experiment: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
             help="Name or folder of an experiment (default: your latest that fits, else the shipped ones together).",
         ),
-    ] = None,
+    ] = None
     why: Annotated[
         bool,
         typer.Option("--why", help="Show the ranking, what is excluded, costs, risks, FROM line and next commands."),
-    ] = False,
-    as_json: Json = False,
-    results: Results = None,
-) -> None:
+    ] = False
+    as_json: Json = False
+    results: Results = None
+
+
+@takes
+def pick_command(options: PickOptions) -> None:
     """Recommend an image for your workloads, or advise to stay.
 
     Prints the answer in two lines; --why shows what it rests on.
     """
     from interlock.cli import picking  # noqa: PLC0415  half a second that --help need not wait for
 
-    picking.run(
-        workload=workload,
-        needs=needs,
-        max_rss=max_rss,
-        min_python=min_python,
-        supported_until=supported_until,
-        allow=allow,
-        cpus=cpus,
-        baseline=baseline,
-        experiment=experiment,
-        why=why,
-        as_json=as_json,
-        results=results,
-    )
+    picking.run(options)

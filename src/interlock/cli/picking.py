@@ -37,6 +37,7 @@ from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.images import build_options
 from interlock.cli.options import console, open_project, split_names
+from interlock.cli.pick import PickOptions
 from interlock.engine import machine
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import find_tagged
@@ -52,71 +53,53 @@ from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.results.sums import read_sums
 
 
-def run(
-    *,
-    workload: list[str] | None,
-    needs: list[Path] | None,
-    max_rss: str | None,
-    min_python: str | None,
-    supported_until: str | None,
-    allow: str | None,
-    cpus: int | None,
-    baseline: str | None,
-    experiment: str | None,
-    why: bool,
-    as_json: bool,
-    results: Path | None,
-) -> None:
+def run(options: PickOptions) -> None:
     """Print the answer of a pick; PickError if no image meets the constraints."""
     host = machine.facts()
     criteria = Criteria(
-        weights=parse_weights(workload) if workload else (),
-        cpus=cpus or host["cores"] or 1,
-        max_rss_bytes=None if max_rss is None else parse_size(max_rss),
-        min_python=None if min_python is None else parse_version(min_python),
-        supported_until=None if supported_until is None else parse_month(supported_until),
-        allowed=parse_phases(split_names(allow) or []),
-        baseline=baseline,
-        needs=tuple(map(str, needs or [])),
+        weights=parse_weights(options.workload) if options.workload else (),
+        cpus=options.cpus or host["cores"] or 1,
+        max_rss_bytes=None if options.max_rss is None else parse_size(options.max_rss),
+        min_python=None if options.min_python is None else parse_version(options.min_python),
+        supported_until=None if options.supported_until is None else parse_month(options.supported_until),
+        allowed=parse_phases(split_names(options.allow) or []),
+        baseline=options.baseline,
+        needs=tuple(map(str, options.needs or [])),
     )
-    packages = requirements.read(criteria.needs, _text, Path.exists) if needs else None
+    packages = requirements.read(criteria.needs, untrusted.read_text, Path.exists) if options.needs else None
     paths, known = open_project()
-    _check_baseline(known, baseline)
+    labels = [label for variant in known.variants.values() for label in variant.labels]
+    if options.baseline is not None and options.baseline not in labels:
+        todo = nearest(options.baseline, labels)
+        raise UsageError(key="--baseline", found=f"there is no variant '{options.baseline}'", todo=todo)
     shipped = _shipped(paths)
-    recorded = _recorded(paths, results, experiment, shipped)
-    if not workload:
+    recorded = _recorded(paths, options.results, options.experiment, shipped)
+    if not options.workload:
         criteria = usual_question(recorded, criteria, known)
     evidence = _evidence(choose_experiment(recorded, criteria, known), criteria, known)
     containers, engine = _engine(required=packages is not None)
     ranked = advice.decide(evidence)
     if packages is not None and containers is not None:
-        with progress.open_display(as_json) as display:
-            evidence, ranked = advice.decide_with_audits(
-                evidence, RequirementsTest(containers, paths, known, packages, display).audit
-            )
-    others = _others(evidence, shipped) if ranked.chosen or evidence.measured_otherwise else []
+        with progress.open_display(options.as_json) as display:
+            steps = progress.StepProgress(display, "needs")
+            test = RequirementsTest(containers, paths, known, packages, steps)
+            evidence, ranked = advice.decide_with_audits(evidence, test.audit)
+    other_evidence = _others(evidence, shipped) if ranked.chosen or evidence.measured_otherwise else []
     image = _image(evidence, ranked, containers)
-    picked = advice.advise(evidence, ranked, ThisMachine(host, engine), image, others)
-    if as_json:
+    picked = advice.advise(evidence, ranked, ThisMachine(host, engine), image, other_evidence)
+    if options.as_json:
         sys.stdout.write(picked.model_dump_json(indent=1) + "\n")
     else:
-        _print(picked, why=why)
+        _print(picked, why=options.why)
     if picked.decision is Decision.NOTHING:
         raise PickError(found=picked.answer, todo="Relax a constraint; the reasons for each image are above.")
 
 
-def _check_baseline(known: Catalog, baseline: str | None) -> None:
-    """Raise UsageError for a variant or mode that does not exist."""
-    labels = [label for variant in known.variants.values() for label in variant.labels]
-    if baseline is not None and baseline not in labels:
-        raise UsageError(key="--baseline", found=f"there is no variant '{baseline}'", todo=nearest(baseline, labels))
-
-
 def _print(picked: Pick, *, why: bool) -> None:
-    first, *others = map(runnable, pick.first_lines(picked))
+    first, *further = map(runnable, pick.first_lines(picked))
     # A terminal would break words; the second line has a command, which is copied whole.
     console.print(Text(first, style="bold"), soft_wrap=not console.is_terminal)
-    for line in others:
+    for line in further:
         console.print(Text(line), soft_wrap=True)
     if why:
         console.print(Text(), pick.terminal(picked), sep="\n")
@@ -126,7 +109,7 @@ def _print(picked: Pick, *, why: bool) -> None:
 
 def _shipped(paths: ProjectPaths) -> list[RecordedExperiment]:
     folder = paths.reference
-    return [_read(one, folder) for one in _folders(folder)]
+    return [_read(place, folder) for place in _folders(folder)]
 
 
 def _recorded(
@@ -138,10 +121,10 @@ def _recorded(
     """
     reference = paths.reference
     if name is not None:
-        found = _named(name, [results or paths.results, reference], reference)
-        return shipped if found.shipped else [found]
-    own = [_read(one, reference) for one in _folders(results or paths.results)]
-    return [*sorted(own, key=lambda one: one.experiment.started, reverse=True), *shipped]
+        named = _named(name, [results or paths.results, reference], reference)
+        return shipped if named.shipped else [named]
+    own = [_read(place, reference) for place in _folders(results or paths.results)]
+    return [*sorted(own, key=lambda own_experiment: own_experiment.experiment.started, reverse=True), *shipped]
 
 
 def _evidence(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> Evidence:
@@ -151,8 +134,8 @@ def _evidence(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) 
 def _others(evidence: Evidence, shipped: list[RecordedExperiment]) -> list[Evidence]:
     """Return the other shipped experiments with figures for the same question and baseline, the best first."""
     criteria = replace(evidence.criteria, baseline=evidence.baseline)
-    rest = [one for one in shipped if one.folder != evidence.recorded.folder]
-    return [_evidence(one, criteria, evidence.catalog) for one in answering(rest, criteria, evidence.catalog)]
+    rest = [other for other in shipped if other.folder != evidence.recorded.folder]
+    return [_evidence(recorded, criteria, evidence.catalog) for recorded in answering(rest, criteria, evidence.catalog)]
 
 
 def _folders(results: Path) -> list[Path]:
@@ -168,10 +151,10 @@ def _read(folder: Path, shipped: Path) -> RecordedExperiment:
 
 def _named(name: str, folders: list[Path], shipped: Path) -> RecordedExperiment:
     """Read the experiment with this folder or name; UsageError if there is none."""
-    for folder in (Path(name), *(one / name for one in folders)):
+    for folder in (Path(name), *(place / name for place in folders)):
         if (folder / EXPERIMENT_FILE).is_file():
             return _read(folder, shipped)
-    known = [folder.name for one in folders for folder in _folders(one)]
+    known = [folder.name for place in folders for folder in _folders(place)]
     raise UsageError(key="--experiment", found=f"there is no experiment '{name}'", todo=nearest(name, known))
 
 
@@ -200,20 +183,13 @@ class RequirementsTest:
     paths: ProjectPaths
     known: Catalog
     packages: Requirements
-    display: progress.Display
-
-    def on_step(self, variant: str, step: str) -> None:
-        (self.display.show if self.display.redraws else self.display.log)(f"needs   {variant}  {step}")
+    on_step: progress.StepProgress
 
     def audit(self, name: str) -> VariantAudit:
         """Return what came of the requirements on a variant, which is built if it has to be."""
         images = self.containers.build(self.known, [name], build_options(self.paths), self.on_step)
-        (found,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.on_step)
-        return found
-
-
-def _text(path: Path) -> str:
-    return untrusted.read_text(path)
+        (audited,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.on_step)
+        return audited
 
 
 def _engine(*, required: bool) -> tuple[DockerEngine | None, dict[str, Any] | None]:

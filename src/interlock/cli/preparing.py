@@ -111,20 +111,20 @@ class _Preparation:
 
     def find_containers(self, engine: EngineName | None) -> DockerEngine | None:
         """Return the container engine that answers, installed now where it may be; None where there is none."""
-        found = finding.find_containers(engine)
-        if found.containers is None and found.could_install(engine):
+        outcome = finding.find_containers(engine)
+        if outcome.containers is None and outcome.could_install(engine):
             wanted = engine or EngineName.DOCKER
             names = [*self._packages("tools", "tools_common", "tools_containers"), *self._engine_packages(wanted)]
             if self._does(wanted, names, starts=wanted is EngineName.DOCKER):
-                found = finding.find_containers(engine)
-                _restart_in_new_group(found)
-        could = found.could_install(engine)
-        if found.refusal is not None and engine is not None:
+                outcome = finding.find_containers(engine)
+                _restart_in_new_group(outcome)
+        could = outcome.could_install(engine)
+        if outcome.refusal is not None and engine is not None:
             way = f"`interlock matrix --yes` does it, by {PLAYBOOK}."
-            raise found.refusal.with_todo(way) if could else found.refusal
-        if found.refusal is not None:
-            say_without_containers(found, " (`--yes` installs Docker)" if could and not self.agreed else "")
-        return found.containers
+            raise outcome.refusal.with_todo(way) if could else outcome.refusal
+        if outcome.refusal is not None:
+            say_without_containers(outcome, " (`--yes` installs Docker)" if could and not self.agreed else "")
+        return outcome.containers
 
     def ready_containers(self, containers: DockerEngine, base: Base) -> protocol.Engine:
         """Return the engine once what it lacks is there: what makes the parent image, and the machine's tuning."""
@@ -151,7 +151,7 @@ class _Preparation:
         here = this_machine(self.paths, as_root=as_root)
         traces = self.profiled and profiler.could_trace()
         names = self._packages("tools", "tools_common", "tools_host", *(["tools_tracing"] if traces else []))
-        self._does(EngineName.HOST, names, traces=traces)
+        self._does(here.name, names, traces=traces)
         _fail_on_blocking(_shown(doctor.examine_host(self.paths.results, profiled=self.profiled)))
         return here
 
@@ -227,9 +227,9 @@ def _user_agrees(plan: PreparationPlan, agreed: bool) -> bool:
     return agreed or typer.confirm(f"Do it, by {PLAYBOOK}?", default=False)
 
 
-def _restart_in_new_group(found: Found) -> None:
+def _restart_in_new_group(outcome: Found) -> None:
     """Start this process again if it lacks the engine's group: a process keeps the groups that it started with."""
-    denied = found.refusal is not None and "permission denied" in found.refusal.found
+    denied = outcome.refusal is not None and "permission denied" in outcome.refusal.found
     if denied and "INTERLOCK_IN_GROUP" not in os.environ and shutil.which("sg"):
         _restart()
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn
@@ -15,16 +14,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
-from interlock.cli.options import PlainConsole, console
-from interlock.results.experiments import State
-
-if TYPE_CHECKING:  # it loads scipy, which builds, transfers and swaps do without
-    from interlock.measure.watching import ProgressUpdate
-from rich.table import Table
-
 from interlock.analysis.verdicts import Comparison, Verdict
-from interlock.measure.watching import Look
+from interlock.cli.options import PlainConsole, console
+from interlock.measure.watching import Look, ProgressUpdate
 from interlock.report.experiment import comparison_text
+from interlock.results.experiments import State
 
 UNBUILT = {"unchanged", "pulled"}
 # Of `build --verify`; what follows after a colon says more.
@@ -100,23 +94,9 @@ class Display:
         if self._progress and key in self._tasks:
             self._progress.remove_task(self._tasks.pop(key))
 
-    def log(self, line: str) -> None:
+    def log(self, line: str, style: str = "") -> None:
         if not self._quiet:
-            self._console.print(Text(line), soft_wrap=True)
-
-    def set_table(self, table: RenderableType | None) -> None:
-        """Show a table above the rows; None takes it away."""
-        if self._progress:
-            self._progress.table = table
-            self._progress.refresh()
-
-    def keep(self, table: RenderableType) -> None:
-        """Print a table that stays."""
-        self._console.print(table)
-
-    @property
-    def height(self) -> int:
-        return self._console.height
+            self._console.print(Text(line, style), soft_wrap=True)
 
     @property
     def redraws(self) -> bool:
@@ -128,21 +108,21 @@ def open_display(as_json: bool) -> Display:
     return Display(PlainConsole(stderr=True), quiet=True) if as_json else Display(console)
 
 
-class _TableAndRows(Progress):
-    """Rows below a table, if there is one."""
+class StepProgress:
+    """Called for each step of each variant, one after the other: in place on a terminal, else a line."""
 
-    table: RenderableType | None = None
+    def __init__(self, display: Display, verb: str) -> None:
+        self._display, self._verb, self._start = display, verb, time.monotonic()
 
-    def get_renderables(self) -> Iterable[RenderableType]:
-        if self.table is not None:
-            yield self.table
-        yield from super().get_renderables()
+    def __call__(self, variant: str, step: str) -> None:
+        line = f"{self._verb:<7} {variant}  {step} | {clock(time.monotonic() - self._start)} elapsed"
+        (self._display.show if self._display.redraws else self._display.log)(line)
 
 
-def _rows(console: Console) -> _TableAndRows:
+def _rows(console: Console) -> Progress:
     one_line = Column(no_wrap=True)
     rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    return _TableAndRows(
+    return Progress(
         TextColumn("{task.fields[row].name}", markup=False, table_column=one_line),
         TextColumn("{task.fields[row].step}", markup=False, table_column=rest),
         _Bar(),
@@ -231,8 +211,8 @@ class BuildProgress:
 
 def _amount(step: str) -> tuple[int, int | None]:
     """Return how much of how much is done, if a step says it."""
-    found = AMOUNT.search(step)
-    return (int(found[1]), int(found[2])) if found else (0, None)
+    amount = AMOUNT.search(step)
+    return (int(amount[1]), int(amount[2])) if amount else (0, None)
 
 
 class TransferProgress:
@@ -310,9 +290,6 @@ class MeasureProgress:
         return f", at most {clock(rest + to_come)} left"
 
 
-# Lines of a terminal that the table leaves to what goes on below it.
-BELOW = 8
-COLUMNS = ("workload", "benchmark", "variant", "ratio to the baseline", "rounds")
 # A row whose interpreter was optimised otherwise than the baseline's: its ratio is of that too.
 BUILT_OTHERWISE = "built otherwise"
 STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.UNDECIDED: "dim"}
@@ -330,66 +307,35 @@ class DecidedRows:
     def __init__(self, display: Display, baseline: str) -> None:
         self.display, self._baseline = display, baseline  # the display of the next stage may be another
         self._shown: dict[RowKey, Comparison] = {}
-        self._built_otherwise: set[str] = set()
         self._open: dict[tuple[str, str], int] = {}
-        self._workload = ""
 
     def __call__(self, look: Look) -> None:
         place = (look.workload.name, look.benchmark.name)
-        rows = {pair[0]: one for pair, one in look.comparisons.items() if pair[1] == self._baseline}
+        rows = {pair[0]: comparison for pair, comparison in look.comparisons.items() if pair[1] == self._baseline}
         new = [
-            ((*place, label), one)
-            for label, one in rows.items()
-            if (*place, label) not in self._shown and (look.is_last or one.verdict is not Verdict.UNDECIDED)
+            ((*place, label), comparison)
+            for label, comparison in rows.items()
+            if (*place, label) not in self._shown and (look.is_last or comparison.verdict is not Verdict.UNDECIDED)
         ]
         new.sort(key=lambda row: (row[1].verdict is Verdict.UNDECIDED, row[1].ratio.estimate))
-        self._begin(place[0])
-        self._built_otherwise |= look.built_otherwise
-        for key, one in new:
-            self._shown[key] = one
-            if not self.display.redraws:
-                self.display.log(line(key, one, built_otherwise=key[2] in self._built_otherwise))
+        for key, comparison in new:
+            self._shown[key] = comparison
+            said = line(key, comparison, built_otherwise=key[2] in look.built_otherwise)
+            self.display.log(said, STYLES.get(comparison.verdict, ""))
         self._open[place] = sum((*place, label) not in self._shown for label in rows)
-        if self.display.redraws:
-            self.display.set_table(self._table())
 
     @property
     def counts(self) -> str:
         """Return how many rows are decided, of those that were looked at; empty before the first look."""
-        decided = sum(one.verdict is not Verdict.UNDECIDED for one in self._shown.values())
+        decided = sum(comparison.verdict is not Verdict.UNDECIDED for comparison in self._shown.values())
         total = len(self._shown) + sum(self._open.values())
         return f"{decided} of {total} rows decided" if total else ""
 
-    def end(self) -> None:
-        """Leave what the table shows on the terminal."""
-        self._begin("")
 
-    def _begin(self, workload: str) -> None:
-        """Leave the table of the workload before on the terminal, and begin one for this."""
-        if workload != self._workload and self.display.redraws and self._rows():
-            self.display.keep(self._table(whole=True))
-            self.display.set_table(None)
-        self._workload = workload
-
-    def _rows(self) -> list[tuple[RowKey, Comparison]]:
-        return [(key, one) for key, one in self._shown.items() if key[0] == self._workload]
-
-    def _row_text(self, label: str) -> str:
-        return f"{label}, {BUILT_OTHERWISE}" if label in self._built_otherwise else label
-
-    def _table(self, *, whole: bool = False) -> Table:
-        """Return the table of this workload; what does not fit the terminal is left out at its top unless `whole`."""
-        table = Table(*COLUMNS, box=None, pad_edge=False, header_style="dim")
-        rows = self._rows()
-        for key, one in rows if whole else rows[-max(1, self.display.height - BELOW) :]:
-            cells = (*key[:2], self._row_text(key[2]), comparison_text(one), str(one.ratio.rounds))
-            table.add_row(*map(Text, cells), style=STYLES.get(one.verdict, ""))
-        return table
-
-
-def line(key: RowKey, one: Comparison, *, built_otherwise: bool = False) -> str:
+def line(key: RowKey, comparison: Comparison, *, built_otherwise: bool = False) -> str:
     """Return a row as a line of a log."""
     workload, benchmark, label = key
-    state = "open   " if one.verdict is Verdict.UNDECIDED else "decided"
+    state = "open   " if comparison.verdict is Verdict.UNDECIDED else "decided"
     last = f" | {BUILT_OTHERWISE}" if built_otherwise else ""
-    return f"{state} {workload} / {benchmark} | {label} {comparison_text(one)} | {one.ratio.rounds} rounds{last}"
+    rounds = f"{comparison.ratio.rounds} rounds"
+    return f"{state} {workload} / {benchmark} | {label} {comparison_text(comparison)} | {rounds}{last}"

@@ -83,32 +83,32 @@ def publish_command(
 
 def _parts(folders: Sequence[Path], known: Catalog) -> dict[str, list[Part]]:
     """Return what each platform pushed of each variant; CatalogError if they do not belong together."""
-    found: dict[str, list[Part]] = {}
+    by_variant: dict[str, list[Part]] = {}
     for folder in folders:
         file = folder / Path(FILE).name
         if not file.is_file():
             todo = "Push variants with `interlock push --record FOLDER`, which writes it."
             raise StoreError(file=str(file), found="no such file", todo=todo)
-        for name, one in load_published(Path(), known.variants, str(file)).items():
-            found.setdefault(name, []).append((folder, one))
-    for name, parts in found.items():
+        for name, entry in load_published(Path(), known.variants, str(file)).items():
+            by_variant.setdefault(name, []).append((folder, entry))
+    for name, parts in by_variant.items():
         _require_one(name, parts)
-    if not found:
+    if not by_variant:
         todo = "Push variants with `interlock push --record FOLDER`."
         raise CatalogError(file=Path(FILE).name, found=f"no image in {', '.join(map(str, folders))}", todo=todo)
-    return found
+    return by_variant
 
 
 def _require_one(name: str, parts: Sequence[Part]) -> None:
     """Raise CatalogError for two platforms with different releases or names, or one platform twice."""
-    (first, one), *others = parts
-    seen = set(one.platforms)
-    for folder, other in others:
-        wrong = [key for key in ("registry", "tag", "version") if getattr(one, key) != getattr(other, key)]
+    (first, entry), *further = parts
+    seen = set(entry.platforms)
+    for folder, other in further:
+        wrong = [key for key in ("registry", "tag", "version") if getattr(entry, key) != getattr(other, key)]
         wrong += ["platforms"] if seen & set(other.platforms) else []
         seen.update(other.platforms)
         for key in wrong:
-            file, found = str(folder / Path(FILE).name), f"{getattr(other, key)}, and in {first} {getattr(one, key)}"
+            file, found = str(folder / Path(FILE).name), f"{getattr(other, key)}, and in {first} {getattr(entry, key)}"
             raise CatalogError(file=file, key=f"{name}.{key}", found=found, todo="Push each platform from these files.")
 
 
@@ -116,7 +116,7 @@ def _publish(
     known: Catalog, name: str, parts: Sequence[Part], published: Mapping[str, Published], signer: Signer | None
 ) -> Published:
     """Tag, attest and sign what was pushed of a variant; what is published already stays as it is recorded."""
-    entries = [one for _, one in parts]
+    entries = [entry for _, entry in parts]
     first = entries[0]
     variant = known.variants[name].at(first.version)
     digest = publishing.join(entries, tags_of(variant))
@@ -125,8 +125,8 @@ def _publish(
     if old is not None and (old.repository, old.tag, old.digest) == known_as and (old.signed or signer is None):
         return old
     if signer is not None:
-        for folder, one in parts:
-            signer.attest(f"{one.repository}@{one.digest}", folder, name)
+        for folder, entry in parts:
+            signer.attest(f"{entry.repository}@{entry.digest}", folder, name)
         signer.sign(f"{first.repository}@{digest}")
-    platforms = sorted(platform for one in entries for platform in one.platforms)
+    platforms = sorted(platform for entry in entries for platform in entry.platforms)
     return first.model_copy(update={"digest": digest, "platforms": platforms, "signed": signer is not None})

@@ -55,11 +55,11 @@ def compare_command(
 
     Compares ratios to the baseline, never times, and only between hosts of one kind.
     """
-    found = changes.changes_between(*(changes.Side(name, _one_extract(name, results)) for name in (before, after)))
+    changed = changes.changes_between(*(changes.Side(name, _one_extract(name, results)) for name in (before, after)))
     if as_json:
-        sys.stdout.write(comparisons.as_json(found) + "\n")
+        sys.stdout.write(comparisons.as_json(changed) + "\n")
     else:
-        _print_documents([comparisons.changes_document(found)], markdown)
+        _print_documents([comparisons.changes_document(changed)], markdown)
 
 
 def _one_extract(name: str, results: Path | None) -> cohorts.Extract:
@@ -76,8 +76,8 @@ def _one_extract(name: str, results: Path | None) -> cohorts.Extract:
 
 def show_hosts(folder: Path, markdown: bool) -> None:
     """Print a summary of each kind of host over all experiments in a folder."""
-    found = cohorts.kind_summaries(map(read_extract, store.experiments_in(folder)))
-    _print_documents([comparisons.hosts_document(one) for one in found], markdown)
+    summaries = cohorts.kind_summaries(map(read_extract, store.experiments_in(folder)))
+    _print_documents([comparisons.hosts_document(summary) for summary in summaries], markdown)
 
 
 def experiments_named(name: str, results: Path | None) -> list[Path]:
@@ -109,10 +109,10 @@ def export_command(
 
     docs/results.md explains each table and column.
     """
-    named = [one for name in folders or [] for one in experiments_named(name, results)]
-    found = named or store.experiments_in(results or ProjectPaths.find().results)
+    named = [experiment for name in folders or [] for experiment in experiments_named(name, results)]
+    experiments = named or store.experiments_in(results or ProjectPaths.find().results)
     folder = output or EXPORT
-    counts = write_tables(folder, rows_of_experiments(found))
+    counts = write_tables(folder, rows_of_experiments(experiments))
     if output is None:
         write_atomically(EXPORT / ".gitignore", "*\n")  # tables are made anew at any time
     for name, count in counts.items():
@@ -180,15 +180,15 @@ def claims_command(
     published = project.load_claims(Path.cwd() if file else ProjectPaths.find().root, file)
     folder = experiment_folder(experiment, results)
     described = store.read_experiment(folder)
-    found = claims.evaluate(published, described, *store.read_cells(folder, described))
+    checked = claims.evaluate(published, described, *store.read_cells(folder, described))
     if as_json:
-        sys.stdout.write(findings.as_json(described, found) + "\n")
+        sys.stdout.write(findings.as_json(described, checked) + "\n")
     elif markdown:
-        sys.stdout.write(findings.markdown(described, found))
+        sys.stdout.write(findings.markdown(described, checked))
     else:
         shown = findings.terminal if full else findings.brief
-        console.print(Text(report.headline(described)[0], style="dim"), shown(found), sep="\n")
-    findings.check_required(folder, found)
+        console.print(Text(report.headline(described)[0], style="dim"), shown(checked), sep="\n")
+    findings.check_required(folder, checked)
 
 
 PAGE_FILE = "report.html"
@@ -208,28 +208,29 @@ def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
 
     With `as_json` all of it is printed as JSON instead.
     """
-    data = _report_data(folder)
-    described, tables, _, opening = data
-    write_atomically(folder / "report.md", report.markdown(described, tables, opening))
+    described, tables, _, opening = data = _report_data(folder)
+    written = _write_files(data, folder, goes_on=False)
     if as_json:
         sys.stdout.write(machine_readable.as_json(described, tables, opening) + "\n")
     with quiet(as_json):
         console.print(brief(described, tables, opening), crop=False)
-    written = _write_page(data, folder / PAGE_FILE)
-    with quiet(as_json):
         console.print(f"\nFull report: {written}", highlight=False, soft_wrap=True)
     return described
 
 
 def refresh_report(folder: Path) -> None:
     """Write report.md and the page of an experiment that goes on: the page loads itself again until the end."""
-    data = _report_data(folder)
-    described, tables, _, opening = data
     is_first = not (folder / "report.md").exists()
-    write_atomically(folder / "report.md", report.markdown(described, tables, opening, goes_on=True))
-    written = _write_page(data, folder / PAGE_FILE, goes_on=True)
+    written = _write_files(_report_data(folder), folder, goes_on=True)
     if is_first:
         console.print(f"report  {written}: what is known so far", highlight=False, soft_wrap=True)
+
+
+def _write_files(data: ReportData, folder: Path, *, goes_on: bool) -> Path:
+    """Write an experiment's report into its folder, and return what a person opens."""
+    described, tables, _, opening = data
+    write_atomically(folder / "report.md", report.markdown(described, tables, opening, goes_on=goes_on))
+    return _write_page(data, folder / PAGE_FILE, goes_on=goes_on)
 
 
 def write_page(folder: Path, path: Path | None = None) -> Path:
@@ -253,9 +254,9 @@ def _report_data(folder: Path) -> ReportData:
     catalog = _catalog()
     described = store.read_experiment(folder)
     values, profiles = store.read_cells(folder, described)
-    found = claims.evaluate(_published_claims(), described, values, profiles)
+    checked = claims.evaluate(_published_claims(), described, values, profiles)
     tables = comparison.tables(described, values, profiles)
-    return described, tables, found, opening_of(described, values, catalog, tables)
+    return described, tables, checked, opening_of(described, values, catalog, tables)
 
 
 def _catalog() -> Catalog:

@@ -49,9 +49,9 @@ def settings_from(
         profiled=options.profile,
         why=options.why,
         budget_s=parse_duration(budget, "--budget") if budget else None,
-        variants_word=project.word_for(labels, *(project.select_labels(known.variants, [one]) for one in WORDS)),
+        variants_word=project.word_for(labels, *(project.select_labels(known.variants, [word]) for word in WORDS)),
         workloads_word=project.word_for(
-            workloads, *(project.select_workloads(known.workloads, [one]) for one in WORDS)
+            workloads, *(project.select_workloads(known.workloads, [word]) for word in WORDS)
         ),
         where=Where(engine=options.engine, as_root=options.as_root, results=str(results.absolute()) if results else ""),
     )
@@ -103,8 +103,8 @@ def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Exp
 def _are_same(asked: Settings, before: Settings, name: str) -> bool:
     """Return whether two settings agree on a field; the order of names does not count."""
     values = (getattr(settings, name) for settings in (asked, before))
-    one, other = (set(value) if isinstance(value, list) else value for value in values)
-    return bool(one == other)
+    wanted, other = (set(value) if isinstance(value, list) else value for value in values)
+    return bool(wanted == other)
 
 
 def engine_of(experiment: Experiment) -> EngineName:
@@ -135,7 +135,7 @@ def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
     UsageError if it is not there, at work, complete, of another command, or of another machine.
     """
     if not (results / name / EXPERIMENT_FILE).is_file():
-        todo = nearest(name, [one.name for one in store.experiments_below(results)])
+        todo = nearest(name, [folder.name for folder in store.experiments_below(results)])
         raise UsageError(key="--resume", found=f"there is no experiment '{name}' in {results}", todo=todo)
     if not store.recover(results / name):
         raise UsageError(key="--resume", found=f"{name} is being measured", todo="Wait for its end.")
@@ -150,8 +150,9 @@ def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
 
 def say_resumed(began: Experiment, names: Collection[str]) -> None:
     """Print which workloads of an experiment are complete, and how the others go on."""
-    kept = [one for one in began.settings.workloads if one not in names]
-    again = [one for one in names if one in began.unfinished]
-    parts = {"kept": kept, "further rounds of": again, "anew": [one for one in names if one not in again]}
-    said = "; ".join(f"{word} {', '.join(some)}" for word, some in parts.items() if some)
+    kept = [workload for workload in began.settings.workloads if workload not in names]
+    again = [workload for workload in names if workload in began.unfinished]
+    anew = [workload for workload in names if workload not in again]
+    parts = {"kept": kept, "further rounds of": again, "anew": anew}
+    said = "; ".join(f"{word} {', '.join(workloads)}" for word, workloads in parts.items() if workloads)
     console.print(Text(f"resume  {began.name}: {said}"), soft_wrap=True)

@@ -12,10 +12,9 @@ import typer
 from rich.text import Text
 
 from interlock.catalog.project import ProjectPaths
-from interlock.cli.options import Json, PlainConsole, VerifyKey
+from interlock.cli.options import Json, PlainConsole
 from interlock.cli.swap_target import resolve, target_of
 from interlock.engine.docker import connect
-from interlock.engine.registry import require_cosign
 from interlock.errors import StoreError, SwapError, UsageError, missing_option
 from interlock.results.json_documents import CheckedLine, SwapCaveat, Swapped, SwappedFile, SwapVersion
 from interlock.swap import checks, files
@@ -24,7 +23,7 @@ from interlock.swap.edits import SWAP_COMMENT
 from interlock.swap.files import PlannedFile, SwapPlan, plan, remove_temporaries
 from interlock.swap.writing import FileChange, replace_files
 from interlock.trial.builds import build_and_start
-from interlock.trial.named_images import digests_now, signature_problem
+from interlock.trial.named_images import digests_now
 from interlock.untrusted import printable, printable_name
 
 # A diff goes to standard output alone, so that `patch` can read it.
@@ -68,16 +67,12 @@ def swap_command(
     local: Annotated[
         bool, typer.Option("--local", help="Take this machine's image though it is published, or no registry has it.")
     ] = False,
-    verify: VerifyKey = None,
     as_json: Json = False,
 ) -> None:
     """Change the Python image in a Dockerfile or manifest, and back.
 
-    Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI (with --verify each
-    image must be signed).
+    Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI.
     """
-    if verify is not None and not check_only:
-        raise UsageError(key="--verify", found="is given without --check", todo="Add --check, or leave it out.")
     _check_options(to, write, revert, check_only, paths, try_it)
     notes.quiet = as_json  # then standard error has errors alone
     place = _place(file)
@@ -88,7 +83,7 @@ def swap_command(
     if revert:
         _revert(place, stage, write)
     elif check_only:
-        _check(place, to, stage, verify)
+        _check(place, to, stage)
     else:
         image, caveats = resolve(str(to), local=local)
 
@@ -97,7 +92,8 @@ def swap_command(
             return PlannedFile(path, text, made.text, made.warnings, made.paths)
 
         def ready(made: SwapPlan) -> list[Caveat]:
-            of_all = _caveats_of_all(made, caveats)
+            of_files = (caveat for file in made.files for caveat in file.warnings if not caveat.line)
+            of_all = by_weight([*caveats, *of_files])
             _print_caveats(made, of_all)
             if write and not local and not image.pinned:
                 raise SwapError(
@@ -130,8 +126,8 @@ def _check_options(to: str | None, write: bool, revert: bool, check_only: bool, 
 def _place(file: Path | None) -> Path:
     path = file or DEFAULT
     if not path.exists():
-        others = [name for name in OTHERS if file is None and Path(name).exists()]
-        todo = f"Give the file: interlock swap {others[0]}" if others else "Give the file or the folder to change."
+        there = [name for name in OTHERS if file is None and Path(name).exists()]
+        todo = f"Give the file: interlock swap {there[0]}" if there else "Give the file or the folder to change."
         raise StoreError(file=str(path), found="no such file", todo=todo)
     return path
 
@@ -165,14 +161,14 @@ def _apply(
 
     `ready` returns what is to know of the change as a whole.
     """
-    for one in made.changed if not notes.quiet else ():
-        _print_diff(one)
+    for file in made.changed if not notes.quiet else ():
+        _print_diff(file)
     of_all = ready(made)
     written = write and bool(made.changed)
     if written:
         replace_files(made.changed)
     if notes.quiet:
-        changes = [_file_data(one) for one in made.changed]
+        changes = [_file_data(file) for file in made.changed]
         caveats = [SwapCaveat(**vars(told)) for told in of_all]
         left = [str(error) for error in made.left]
         _print_json(Swapped(file=_json_name(place), written=written, changes=changes, caveats=caveats, left=left))
@@ -193,17 +189,18 @@ def _try(made: SwapPlan) -> None:
     """Build and start each Dockerfile as it would be written; an InterlockError ends the command before it is."""
     containers = connect()
     cache = ProjectPaths.find().cache
-    for one in made.changed:
-        if one.is_dockerfile:
-            notes.print(Text(f"try       {printable_name(one.path)}: building"), soft_wrap=True)
-            went = build_and_start(containers, one.path, one.after, cache, lambda _: None)
-            notes.print(Text(f"try       {printable_name(one.path)}: {went}"), soft_wrap=True)
+    for file in made.changed:
+        if file.is_dockerfile:
+            notes.print(Text(f"try       {printable_name(file.path)}: building"), soft_wrap=True)
+            went = build_and_start(containers, file.path, file.after, cache, lambda _: None)
+            notes.print(Text(f"try       {printable_name(file.path)}: {went}"), soft_wrap=True)
 
 
-def _print_diff(one: FileChange) -> None:
+def _print_diff(change: FileChange) -> None:
     """Print a diff in the bytes of the file, but nothing that steers a terminal: a pager may pass it on."""
     sys.stdout.flush()
-    shown = printable(one.diff) if sys.stdout.isatty() else STEERING.sub(lambda sign: ascii(sign[0])[1:-1], one.diff)
+    diff = change.diff
+    shown = printable(diff) if sys.stdout.isatty() else STEERING.sub(lambda sign: ascii(sign[0])[1:-1], diff)
     sys.stdout.buffer.write(shown.encode("utf-8", "surrogateescape"))
     sys.stdout.flush()
 
@@ -212,12 +209,12 @@ def _print_json(document: Swapped) -> None:
     sys.stdout.write(document.model_dump_json(indent=1) + "\n")
 
 
-def _file_data(one: PlannedFile) -> SwappedFile:
+def _file_data(file: PlannedFile) -> SwappedFile:
     # JSON has no bytes: those that are no UTF-8 are replaced.
-    diff = one.diff.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    caveats = [SwapCaveat(**vars(told)) for told in by_weight(told for told in one.warnings if told.line)]
-    versions = [SwapVersion(**vars(found)) for found in one.paths]
-    return SwappedFile(file=_json_name(one.path), diff=diff, caveats=caveats, versions=versions)
+    diff = file.diff.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    caveats = [SwapCaveat(**vars(told)) for told in by_weight(told for told in file.warnings if told.line)]
+    versions = [SwapVersion(**vars(version)) for version in file.paths]
+    return SwappedFile(file=_json_name(file.path), diff=diff, caveats=caveats, versions=versions)
 
 
 def _json_name(path: Path) -> str:
@@ -225,55 +222,43 @@ def _json_name(path: Path) -> str:
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _caveats_of_all(made: SwapPlan, caveats: Sequence[Caveat]) -> list[Caveat]:
-    """Return what is to know of the swap as a whole, the heaviest first."""
-    return list(by_weight([*caveats, *(one for file in made.files for one in file.warnings if not one.line)]))
-
-
 def _print_caveats(made: SwapPlan, of_all: Sequence[Caveat]) -> None:
     """Print what each file's change may break, and then once what is to know of all of them."""
     for file in made.files:
-        for one in by_weight(one for one in file.warnings if one.line):
-            _print_caveat(one, f"{printable_name(file.path)}:{one.line}: ")
-        for found in dict.fromkeys(file.paths):
-            state = "edited" if found.edited else f"stays: {found.reason}" if found.reason else "stays without --paths"
-            line = f"path      {printable_name(file.path)}:{found.line}: {found.old} -> {found.new} ({state})"
+        for caveat in by_weight(caveat for caveat in file.warnings if caveat.line):
+            _print_caveat(caveat, f"{printable_name(file.path)}:{caveat.line}: ")
+        for version in dict.fromkeys(file.paths):
+            state = "edited" if version.edited else f"stays: {version.reason or 'without --paths'}"
+            line = f"path      {printable_name(file.path)}:{version.line}: {version.old} -> {version.new} ({state})"
             notes.print(Text(line), soft_wrap=True)
-    for one in of_all:
-        _print_caveat(one, "")
+    for caveat in of_all:
+        _print_caveat(caveat, "")
 
 
-def _print_caveat(one: Caveat, where: str) -> None:
-    said = Text(f"{one.weight:<9} {where}{one.text}", style=STYLES[one.weight])
+def _print_caveat(caveat: Caveat, where: str) -> None:
+    said = Text(f"{caveat.weight:<9} {where}{caveat.text}", style=STYLES[caveat.weight])
     notes.print(said, soft_wrap=not notes.is_terminal)
 
 
-def _check(place: Path, to: str | None, stage: str | None, key: str | None) -> None:
-    """Print every line whose image is not the expected one, or not signed by the key; SwapError if there is one."""
-    if key is not None:
-        require_cosign()
+def _check(place: Path, to: str | None, stage: str | None) -> None:
+    """Print every line whose image is not the expected one; SwapError if there is one."""
     expected = target_of(to).tag if to else None
     placed, left = checks.placed_lines(place, stage, every=bool(to or stage))
     digests = digests_now(
-        [one.line.image for one in placed if one.tag],
+        [spot.line.image for spot in placed if spot.tag],
         lambda said: notes.print(f"warning  {said}", style="yellow"),
     )
-    problems = [one.problem(expected, digests) for one in placed]
-    found, todo = "another image", f"Update them: interlock swap {place} --to {to or 'VARIANT'} --write"
-    if key is not None and not any(problems):
-        now = (digests.get(checks.name_with_tag(one.line.image)) for one in placed)
-        problems = [signature_problem(one.line.image, digest, key) for one, digest in zip(placed, now, strict=True)]
-        found = "an image that is not signed by this key"
-        todo = "Sign them: `cosign sign --key FILE IMAGE`."
+    problems = [spot.problem(expected, digests) for spot in placed]
     checked = [
-        CheckedLine(file=_json_name(one.path), line=one.line.line, image=one.line.image, problem=problem)
-        for one, problem in zip(placed, problems, strict=True)
+        CheckedLine(file=_json_name(spot.path), line=spot.line.line, image=spot.line.image, problem=problem)
+        for spot, problem in zip(placed, problems, strict=True)
     ]
     _print_checked(place, checked, left if to else [])
     if any(problems):
-        many = sum(map(bool, problems))
         raise SwapError(
-            file=printable_name(place), found=f"{many} of {len(placed)} image lines have {found}", todo=todo
+            file=printable_name(place),
+            found=f"{sum(map(bool, problems))} of {len(placed)} image lines have another image",
+            todo=f"Update them: interlock swap {place} --to {to or 'VARIANT'} --write",
         )
 
 
@@ -282,9 +267,9 @@ def _print_checked(place: Path, checked: Sequence[CheckedLine], left: Sequence[S
     if notes.quiet:
         _print_json(Swapped(file=_json_name(place), lines=list(checked), left=[str(error) for error in left]))
         return
-    wrong = [f"{printable_name(one.file)}:{one.line}: {one.problem}" for one in checked if one.problem]
+    wrong = [f"{printable_name(line.file)}:{line.line}: {line.problem}" for line in checked if line.problem]
     for said in (*wrong, *map(str, left)):
         notes.print(Text(said), soft_wrap=True)
     if not wrong:
-        images = ", ".join(dict.fromkeys(one.image for one in checked))
+        images = ", ".join(dict.fromkeys(line.image for line in checked))
         notes.print(Text(f"{printable_name(place)}: {images}: up to date."), soft_wrap=True)

@@ -134,14 +134,14 @@ def _confirmed(containers: DockerEngine, here: Built) -> Built:
     if len(digests) < 2:
         return here
     with suppress(RegistryError):
-        found = next((one for one in digests if registry_digest(containers.client, one)), here.digest)
-        return here.model_copy(update={"digest": found})
+        confirmed = next((name for name in digests if registry_digest(containers.client, name)), here.digest)
+        return here.model_copy(update={"digest": confirmed})
     return here
 
 
 def _why_others_may_not_find(containers: DockerEngine, digest: str) -> list[str]:
     try:
-        found = registry_digest(containers.client, digest)
+        registered = registry_digest(containers.client, digest)
     except RegistryError as error:
         return [f"{error.found}: builds on other machines may not find {digest}"]
-    return [] if found else [f"its registry does not have {digest}: builds on other machines will not find it"]
+    return [] if registered else [f"its registry does not have {digest}: builds on other machines will not find it"]

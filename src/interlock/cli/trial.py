@@ -224,7 +224,6 @@ def trial_command(
         on_progress = progress.MeasureProgress(display, 1, lambda: rows.counts)
         on_build = progress.BuildProgress(display, len(copies) + 1, {})
         folder = run_trial(containers, request, on_build, Observers(on_progress, rows, ending))
-        rows.end()
     described = write_report(folder, as_json=as_json)
     if ending.exit_code:
         raise typer.Exit(ending.exit_code)

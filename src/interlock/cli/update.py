@@ -51,11 +51,11 @@ def update_command(
     news = update.ask(upstream)
     update.update_sources(updates, channels, _pinned(known), news, upstream)
     digest_of = ask_registries(_say)
-    update.update_bases(updates, {one.base: known.bases[one.base] for one in variants}, digest_of)
+    update.update_bases(updates, {variant.base: known.bases[variant.base] for variant in variants}, digest_of)
     for variant in variants:
         if variant.image is not None:
             update.update_image(updates, variant, news, digest_of)
-    update.update_archives(updates, [one for one in variants if one.archives], upstream)
+    update.update_archives(updates, [variant for variant in variants if variant.archives], upstream)
     for line in updates.lines or ["nothing newer"]:
         _say(f"{'stale ' if check and updates.lines else 'update'}  {line}")
     if check and updates.lines:
@@ -84,7 +84,7 @@ def _wanted(known: Catalog, names: list[str]) -> tuple[list[str], list[Variant]]
         if name not in every:
             raise UsageError(found=f"there is no variant or channel '{name}'", todo=nearest(name, every))
     variants = [known.variants[name] for name in names or every if name in known.variants]
-    named = [*names, *(one.source for one in variants if one.source)] if names else every
+    named = [*names, *(variant.source for variant in variants if variant.source)] if names else every
     return [name for name in dict.fromkeys(named) if name in known.sources.channels], variants
 
 

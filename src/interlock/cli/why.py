@@ -26,7 +26,6 @@ from interlock.cli.options import (
     quiet,
 )
 from interlock.cli.preparing import ready_machine
-from interlock.engine import finding
 from interlock.engine.protocol import Feature
 from interlock.errors import UsageError, nearest
 from interlock.measure.assignment import Assignment
@@ -34,7 +33,6 @@ from interlock.measure.explaining import explain
 from interlock.report import why
 from interlock.report.tables import rich_parts
 from interlock.results import store
-from interlock.results.experiments import EngineName
 from interlock.results.files import write_atomically
 from interlock.results.json_documents import Explained
 from interlock.results.profiles import LockSites
@@ -84,7 +82,8 @@ def why_command(
         return
     variants = list(dict.fromkeys(split_label(label)[0] for label in labels))
     with quiet(as_json), ready_machine(paths, known, True, agreed=False, engine=engine, as_root=as_root) as machine:
-        _require_bpf(machine.name)
+        if refused := machine.cannot(Feature.STACKS):  # before anything is built
+            raise refused
         built = build_variants(machine, known, variants, build_options(paths))
         fail_on_failed_builds(built, lead_to(machine.name, engine, as_root=as_root).words)
         settings = Settings(
@@ -99,16 +98,16 @@ def why_command(
         )
         assignment = Assignment(known, paths.root, results or paths.results, built, settings, "interlock why")
         with progress.open_display(as_json) as display:
-            found = explain(machine, assignment, name, progress.MeasureProgress(display, 1), acquires=acquires)
-    for label, one in found.items():
-        store.write_json((results or paths.results) / "why" / label / f"{workload}.{name}.json", one)
-    _answer(found, labels, benchmark, unit, flame, as_json)
+            sites = explain(machine, assignment, name, progress.MeasureProgress(display, 1), acquires=acquires)
+    for label, locks in sites.items():
+        store.write_json((results or paths.results) / "why" / label / f"{workload}.{name}.json", locks)
+    _answer(sites, labels, benchmark, unit, flame, as_json)
 
 
 def _recorded(folder: Path, labels: list[str], workload: str, name: str) -> dict[str, LockSites]:
     """Return the lock sites that an experiment has of each variant; UsageError says which has none, and why."""
     _, profiles = store.read_cells(folder, store.read_experiment(folder))
-    found = {}
+    sites = {}
     for label in labels:
         profile = profiles.get((label, workload), {}).get(name)
         if profile is None or profile.why is None:
@@ -118,45 +117,38 @@ def _recorded(folder: Path, labels: list[str], workload: str, name: str) -> dict
                 found=f"{folder.name} has no stacks of {workload}/{name} on {label}{reason}",
                 todo="Leave --of out, or measure it with `interlock matrix --why`.",
             )
-        found[label] = profile.why
-    return found
+        sites[label] = profile.why
+    return sites
 
 
 def _answer(
-    found: dict[str, LockSites], labels: list[str], benchmark: str, unit: str, flame: Path | None, as_json: bool
+    sites: dict[str, LockSites], labels: list[str], benchmark: str, unit: str, flame: Path | None, as_json: bool
 ) -> None:
     if flame:
         write_atomically(
-            flame, why.flame_svg(f"{labels[0]}, {benchmark}: time in calls that wait or wake", found[labels[0]])
+            flame, why.flame_svg(f"{labels[0]}, {benchmark}: time in calls that wait or wake", sites[labels[0]])
         )
     if as_json:
-        typer.echo(Explained(variants=found).model_dump_json(indent=1))
+        typer.echo(Explained(variants=sites).model_dump_json(indent=1))
         return
-    _show(found, labels, unit)
-
-
-def _require_bpf(engine: EngineName | None) -> None:
-    """Raise UnsupportedHereError if this machine is the engine and lacks what stacks need, before anything is built."""
-    refused = finding.cannot(engine, Feature.STACKS)
-    if refused is not None:
-        raise refused
+    _show(sites, labels, unit)
 
 
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
     """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError if there is none."""
     workload, _, name = text.partition("/")
     (workload,) = project.select_workloads(known.workloads, [workload])
-    names = [one.name for one in known.workloads[workload].benchmarks]
+    names = [declared.name for declared in known.workloads[workload].benchmarks]
     if name not in names:
         todo = nearest(name, names)
         raise UsageError(key="WORKLOAD/BENCHMARK", found=f"'{workload}' has no benchmark '{name}'", todo=todo)
     return workload, name
 
 
-def _show(found: dict[str, LockSites], labels: list[str], unit: str) -> None:
-    for label, one in found.items():
-        console.print(Text(f"{label}: {why.summary_text(one)}", style="bold"))
-        console.print(Group(*(part for section in why.sections_of(label, one, unit) for part in rich_parts(section))))
+def _show(sites: dict[str, LockSites], labels: list[str], unit: str) -> None:
+    for label, locks in sites.items():
+        console.print(Text(f"{label}: {why.summary_text(locks)}", style="bold"))
+        console.print(Group(*(part for section in why.sections_of(label, locks, unit) for part in rich_parts(section))))
     if len(labels) > 1:
-        section = why.difference_section(labels[0], labels[1], found[labels[0]], found[labels[1]], unit)
+        section = why.difference_section(labels[0], labels[1], sites[labels[0]], sites[labels[1]], unit)
         console.print(Group(*rich_parts(section)))

@@ -109,8 +109,8 @@ def uninterrupted() -> Iterator[None]:
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
         for number in caught:
             signal.raise_signal(number)
 
@@ -136,8 +136,8 @@ def docker_address() -> Address:
     if host:
         return Address(host)
     name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
-    found = ContextAPI.kwargs_from_context(name).get("base_url") if name != DEFAULT_CONTEXT else None
-    return Address(str(found), name) if found else Address(DEFAULT_HOST)
+    url = ContextAPI.kwargs_from_context(name).get("base_url") if name != DEFAULT_CONTEXT else None
+    return Address(str(url), name) if url else Address(DEFAULT_HOST)
 
 
 def environment_for(address: Address) -> dict[str, str]:
@@ -209,8 +209,8 @@ def _explain(message: str, address: Address) -> NoEngineError:
 
 def _last_cause(message: str) -> str:
     """Return the system's own words, which the SDK wraps several times."""
-    found = ERRNO.findall(message) or TIMED_OUT.findall(message) or QUOTED.findall(message) or [message]
-    return str(found[-1]).strip()
+    causes = ERRNO.findall(message) or TIMED_OUT.findall(message) or QUOTED.findall(message) or [message]
+    return str(causes[-1]).strip()
 
 
 def engine_facts(client: DockerClient) -> dict[str, Any]:

@@ -127,10 +127,8 @@ def why_no_start() -> str:
 
 def _has_writable_cgroups(mounts: str) -> bool:
     """Return whether one of these mounts, as in /proc/self/mountinfo, is of control groups and may be written to."""
-    words = (line.split() for line in mounts.splitlines())
-    return any(
-        one[one.index("-") + 1] in {"cgroup", "cgroup2"} and "rw" in one[5].split(",") for one in words if "-" in one
-    )
+    words = (line.split() for line in mounts.splitlines() if " - " in line)
+    return any(mount[mount.index("-") + 1] in {"cgroup", "cgroup2"} and "rw" in mount[5].split(",") for mount in words)
 
 
 def why_no_packages() -> str:

@@ -54,14 +54,14 @@ def end_processes(beginning: str, within_s: float = END_S) -> list[str]:
 
     A process is known by its id and its start: what has the id of one that has ended is left alone.
     """
-    found = dict(_processes(beginning))
+    experiments = dict(_processes(beginning))
     for end in (psutil.Process.terminate, psutil.Process.kill):
-        left = [process for process in found if _runs(process)]
+        left = [process for process in experiments if _runs(process)]
         for process in left:
             with suppress(*GONE):
                 end(process)
         _wait(lambda left=left: not any(map(_runs, left)), within_s)  # type: ignore[misc]
-    return sorted(set(found.values()))
+    return sorted(set(experiments.values()))
 
 
 def _processes(beginning: str) -> Iterator[tuple[psutil.Process, str]]:

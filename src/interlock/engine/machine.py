@@ -16,7 +16,7 @@ CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21, 
 
 def facts() -> dict[str, Any]:
     """Return processor, memory, kernel, system, frequency settings and load; what cannot be read is left out."""
-    found = {
+    known = {
         "name": platform.node(),
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -29,7 +29,7 @@ def facts() -> dict[str, Any]:
         "smt": _text(SYS_CPU / "smt/active"),
         "load_1min": round(os.getloadavg()[0], 2),
     }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in known.items() if value is not None}
 
 
 def cpu_model() -> str:

@@ -9,7 +9,7 @@ from docker import DockerClient
 from docker.errors import ImageNotFound
 from docker.models.images import Image
 
-from interlock.engine.client import HASH_LABEL, put_tag
+from interlock.engine.client import HASH_LABEL
 from interlock.errors import UsageError
 from interlock.results.experiments import Built
 
@@ -60,13 +60,13 @@ def parse_registry(text: str, option: str, key: str | None = None) -> Registry:
         # The text is not shown: it may hold a password.
         todo = f"{SHAPE} Store passwords with `docker login HOST`; leave digests out."
         raise UsageError(key=option, found="contains '@'", todo=todo)
-    found = NAME.fullmatch(text)
-    if found is None or len(text) > LONGEST_NAME - len("/python"):
+    parts = NAME.fullmatch(text)
+    if parts is None or len(text) > LONGEST_NAME - len("/python"):
         raise UsageError(key=option, found=f"'{text}' is not a registry and a namespace in lower case", todo=SHAPE)
-    host = found["host"]
+    host = parts["host"]
     if host != "localhost" and not {".", ":"} & {*host}:
         raise UsageError(key=option, found=f"'{text}' has no host: engines look for it on Docker Hub", todo=SHAPE)
-    return Registry(host, found["namespace"], key)
+    return Registry(host, parts["namespace"], key)
 
 
 # Of the OCI image specification.
@@ -82,21 +82,16 @@ def known_digest(image: Image) -> str | None:
 
 def known_digests(image: Image, repository: str = "") -> list[str]:
     """Return every recorded name by digest, or those of one repository."""
-    found = [one for one in image.attrs.get("RepoDigests") or [] if not one.startswith(LOCAL)]
-    return [one for one in found if not repository or one.startswith(f"{repository}@")]
+    digests = [digest for digest in image.attrs.get("RepoDigests") or [] if not digest.startswith(LOCAL)]
+    return [digest for digest in digests if not repository or digest.startswith(f"{repository}@")]
 
 
 def image_by_tag(client: DockerClient, tag: str) -> Image | None:
-    """Return this engine's image of a local tag; None without one. What has it without `localhost/` gets it."""
-    for name in (tag, tag.removeprefix("localhost/")):
-        try:
-            image = client.images.get(name)
-        except ImageNotFound:
-            continue
-        if name != tag:
-            put_tag(image, tag)
-        return image
-    return None
+    """Return this engine's image of a tag; None without one."""
+    try:
+        return client.images.get(tag)
+    except ImageNotFound:
+        return None
 
 
 def find_tagged(client: DockerClient, measured: Built) -> Built | None:

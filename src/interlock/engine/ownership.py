@@ -92,8 +92,8 @@ def mark(folder: Path, owner: str) -> None:
 
 def folders(*within: Path) -> dict[Path, Life]:
     """Return this user's marked folders right below these."""
-    found = {path for place in within if place.is_dir() for path in place.glob(f"{PREFIX}*") if _is_mine(path)}
-    return {path: life_of(path) for path in sorted(found) if (path / MARK).is_file()}
+    marked = {path for place in within if place.is_dir() for path in place.glob(f"{PREFIX}*") if _is_mine(path)}
+    return {path: life_of(path) for path in sorted(marked) if (path / MARK).is_file()}
 
 
 def _is_mine(path: Path) -> bool:
@@ -114,7 +114,7 @@ def life_of(folder: Path) -> Life:
 
 def remove_dead(*within: Path) -> list[Path]:
     """Remove the marked folders below these whose makers have ended, and return them."""
-    dead = [path for path, found in folders(*within).items() if found is Life.DEAD]
+    dead = [path for path, alive in folders(*within).items() if alive is Life.DEAD]
     for path in dead:
         shutil.rmtree(path, ignore_errors=True)
     return dead

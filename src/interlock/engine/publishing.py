@@ -33,7 +33,7 @@ def provenance(variant: Variant, built: Built, labels: Mapping[str, str]) -> str
         ("urn:interlock:project", {"gitCommit": labels.get(f"{OCI}.revision", "")}),
         (labels.get(f"{OCI}.base.name", ""), {"sha256": labels.get(f"{OCI}.base.digest", "").removeprefix("sha256:")}),
         # Of archives each platform's image is made of its own; the file's name says whose it is.
-        *((one.places[0], {"sha256": one.sha256}) for one in (*variant.downloads, *variant.archives.values())),
+        *((each.places[0], {"sha256": each.sha256}) for each in (*variant.downloads, *variant.archives.values())),
     ]
     predicate = {
         "buildDefinition": {
@@ -51,7 +51,7 @@ def join(parts: Sequence[Published], tags: Sequence[str]) -> str:
     """Give these tags to what was pushed on each platform, and return the digest of all of it."""
     repository = parts[0].repository
     named = [word for tag in tags for word in ("--tag", f"{repository}:{tag}")]
-    _buildx("create", *named, *(f"{repository}@{one.digest}" for one in parts))
+    _buildx("create", *named, *(f"{repository}@{part.digest}" for part in parts))
     there = json.loads(_buildx("inspect", f"{repository}:{tags[0]}", "--format", "{{json .Manifest}}"))
     return str(there["digest"])
 

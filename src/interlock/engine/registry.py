@@ -125,7 +125,7 @@ def _digests(client: DockerClient, tag: str, name: str) -> list[str]:
     """Return the digests in the repository of `name` by which this engine knows the image with a tag."""
     if id_of_tag(client, tag) is None:
         return []
-    return [one.partition("@")[2] for one in known_digests(client.images.get(tag), name.rpartition(":")[0])]
+    return [digest.partition("@")[2] for digest in known_digests(client.images.get(tag), name.rpartition(":")[0])]
 
 
 def _push(
@@ -222,7 +222,7 @@ def registry_platforms(client: DockerClient, name: str) -> list[str]:
     """Return the platforms of an image in a registry, as linux/arm64; none if the registry does not say."""
     with registry_errors(name.partition("/")[0]):
         listed = client.images.get_registry_data(name).attrs.get("Platforms") or []
-    return [platform_name(one) for one in listed]
+    return [platform_name(platform) for platform in listed]
 
 
 def platform_name(attributes: Mapping[str, Any]) -> str:
@@ -261,9 +261,9 @@ def pull(client: DockerClient, plan: ImagePlan, registry: Registry, on_step: OnS
 
 def pull_base(client: DockerClient, base: Base, registry: Registry, on_step: OnStep) -> BaseImage | None:
     """Return this engine's base, or pull the team's; None if neither exists."""
-    found = find_base(client, base)
-    if found is not None:
-        return found
+    here = find_base(client, base)
+    if here is not None:
+        return here
     machine = client.info()["Architecture"]
     name = registry.name_of(_base_tag(local_tag(base), ARCHITECTURES.get(machine, machine)))
     image = _fetch(client, name, registry, "base", on_step)
@@ -333,10 +333,10 @@ def _require_content(plan: ImagePlan, image: Image, name: str) -> None:
     """Raise BuildError unless the image's labels have the plan's content hash and variant."""
     expected = {HASH_LABEL: plan.content_hash, "interlock.variant": plan.variant.name}
     for label, value in expected.items():
-        found = image.labels.get(label, "")
-        if found != value:
+        actual = image.labels.get(label, "")
+        if actual != value:
             raise BuildError(
                 key=name,
-                found=f"the registry's image has label {label} '{found}', expected '{value}'",
+                found=f"the registry's image has label {label} '{actual}', expected '{value}'",
                 todo=f"Build it (`interlock build {plan.variant.name}`), or push it again from where these files are.",
             )

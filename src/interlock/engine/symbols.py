@@ -29,11 +29,11 @@ def symbols_of(client: DockerClient, image: Image, owner: str) -> bytes | None:
     None if they are not here: an image that was pulled, or is none of ours, has none.
     """
     content_hash = image.labels.get(HASH_LABEL)
-    found = client.images.list(filters={"label": f"{LABEL}={content_hash}"}) if content_hash else []
-    if not found:
+    carriers = client.images.list(filters={"label": f"{LABEL}={content_hash}"}) if content_hash else []
+    if not carriers:
         return None
     # It is never started: there is nothing in it to start.
-    carrier = client.containers.create(found[0].id, ["-"], network_mode="none", labels=labels_of(owner))
+    carrier = client.containers.create(carriers[0].id, ["-"], network_mode="none", labels=labels_of(owner))
     try:
         stream, _ = carrier.get_archive(FOLDER)
         return joined(stream, MOST_RECORD)

@@ -43,12 +43,12 @@ def installation(wanted: Sequence[str], *, recommended: bool = False) -> Install
     if shutil.which("apt-get") is None:
         return Installation(tuple(missing))
     more = "--install-recommends" if recommended else "--no-install-recommends"
-    found = sizes_of(_said(["apt-get", "install", "--print-uris", "-qq", more, *missing]))
-    if not found:  # without its lists apt knows no package
+    sizes = sizes_of(_said(["apt-get", "install", "--print-uris", "-qq", more, *missing]))
+    if not sizes:  # without its lists apt knows no package
         return Installation(tuple(missing))
-    shown = _said(["apt-cache", "show", "--no-all-versions", *found])
+    shown = _said(["apt-cache", "show", "--no-all-versions", *sizes])
     unpacked = sum(int(kilobytes) * KILOBYTE for kilobytes in SIZE.findall(shown))
-    return Installation(tuple(sorted(found)), sum(found.values()), unpacked)
+    return Installation(tuple(sorted(sizes)), sum(sizes.values()), unpacked)
 
 
 def sizes_of(printed: str) -> dict[str, int]:

@@ -56,7 +56,9 @@ ADDUSER = ("adduser", "addgroup", "deluser", "delgroup")
 # Of Debian, with its own libpython.
 EMBEDDING = re.compile(r"(?:uwsgi-plugin-(?:asyncio-)?python3|libapache2-mod-wsgi-py3)(?:=\S*)?")
 # A release of Debian in a line for apt: `deb URL bookworm-pgdg main`, `-t bookworm-backports`.
-SUITE_NAMED = re.compile(r"(?:\bdeb\s[^\n]*?\s|\s-t\s+|\bSuites:\s*)(buster|bullseye|bookworm|trixie)(?:-[\w-]+)?\b")
+SUITE_NAMED = re.compile(
+    r"(?:\bdeb\s(?:(?!\bdeb\s)[^\n])*?\s|\s-t\s+|\bSuites:\s*)(buster|bullseye|bookworm|trixie)(?:-[\w-]+)?\b"
+)
 COMPILERS = frozenset({"build-essential", "gcc", "g++"})
 # What needs a part of python:X-slim that a variant may lack, by the difference's name (variants/differences.toml).
 USERS = {
@@ -109,33 +111,33 @@ class Use:
         return self.keyword in RUNS
 
 
-def by_weight(found: Iterable[Caveat]) -> list[Caveat]:
+def by_weight(told: Iterable[Caveat]) -> list[Caveat]:
     """Return the caveats, the heaviest first; what is to know of the whole file is one, and what is said twice too."""
     lines: dict[tuple[str, Weight], list[int]] = {}
-    for one in found:
-        lines.setdefault((one.text, one.weight), []).append(one.line)
+    for caveat in told:
+        lines.setdefault((caveat.text, caveat.weight), []).append(caveat.line)
     standing = "; ".join(text for (text, weight), held in lines.items() if weight is Weight.KNOW and not min(held))
     once = [Caveat(0, standing, Weight.KNOW)] if standing else []
     for (text, weight), held in lines.items():
-        first, *others = sorted(set(held))
-        also = f" (and in line {', '.join(map(str, others))})" if others else ""
+        first, *further = sorted(set(held))
+        also = f" (and in line {', '.join(map(str, further))})" if further else ""
         if first or weight is not Weight.KNOW:
             once.append(Caveat(first, f"{text}{also}", weight))
-    return sorted(once, key=lambda one: (list(Weight).index(one.weight), one.line))
+    return sorted(once, key=lambda caveat: (list(Weight).index(caveat.weight), caveat.line))
 
 
 def image_caveats(chosen: Sequence[ImageLine], to: NewImage) -> list[Caveat]:
     """Return the caveats that the images' names tell, those of one old image together."""
-    found = [Caveat(0, text, Weight.KNOW) for text in _new_image_caveats(to)]
+    told = [Caveat(0, text, Weight.KNOW) for text in _new_image_caveats(to)]
     said = set[str]()
-    for one in chosen:
-        texts = [text for text in _old_image_caveats(one, to) if text not in said]
+    for image_line in chosen:
+        texts = [text for text in _old_image_caveats(image_line, to) if text not in said]
         said |= set(texts)
-        found += [Caveat(one.line, "; ".join(texts))] if texts else []
-        if one.python is not None and "onbuild" in one.python.name.tag.split("-"):
-            text = f"{one.image} has ONBUILD triggers (it copies and installs by itself): write them out"
-            found.append(Caveat(one.line, text, Weight.BREAKS))
-    return found
+        told += [Caveat(image_line.line, "; ".join(texts))] if texts else []
+        if image_line.python is not None and "onbuild" in image_line.python.name.tag.split("-"):
+            text = f"{image_line.image} has ONBUILD triggers (it copies and installs by itself): write them out"
+            told.append(Caveat(image_line.line, text, Weight.BREAKS))
+    return told
 
 
 def _new_image_caveats(to: NewImage) -> Iterator[str]:
@@ -184,8 +186,8 @@ def _other_python(old: ImageLine, to: NewImage) -> str:
 def other_platform(line: ImageLine, asked: Sequence[str], to: NewImage) -> Iterator[Caveat]:
     """Yield that a line asks, by itself or by its image's namespace, for a platform that the new image is not for."""
     namespace = line.python.name.repository.split("/")[0] if line.python else ""
-    wanted = [one for one in [*asked, OF_NAMESPACE.get(namespace, "")] if one and "$" not in one]
-    missing = [one for one in wanted if one.removesuffix("/v8") not in to.platforms]
+    wanted = [platform for platform in [*asked, OF_NAMESPACE.get(namespace, "")] if platform and "$" not in platform]
+    missing = [platform for platform in wanted if platform.removesuffix("/v8") not in to.platforms]
     if to.platforms and missing:
         yield Caveat(line.line, f"is for {missing[0]}, and {is_for(to)}", Weight.BREAKS)
 
@@ -199,36 +201,36 @@ def use_caveats(uses: Sequence[Use], old: PythonImage | None, to: NewImage) -> I
     """Yield what containers of an old image use and the new image does not have."""
     flavour = old.flavour if old else Flavour.UNKNOWN
     commands = {Flavour.FULL: FULL_COMMANDS, Flavour.ALPINE: BUSYBOX_COMMANDS}.get(flavour, {})
-    run = [one for one in uses if one.runs]
-    installed = {package for one in run for package in apt_packages(one.text)}
-    for one in run:
+    run = [use for use in uses if use.runs]
+    installed = {package for use in run for package in apt_packages(use.text)}
+    for use in run:
         missing = {
             command: needed
             for command, needed in commands.items()
             if not installed & {needed, command, *(COMPILERS if needed in COMPILERS else ())}
-            and _runs_command(command, one.text)
+            and _runs_command(command, use.text)
         }
         if missing:
             what, packages = " and ".join(missing), " and ".join(dict.fromkeys(missing.values()))
             said = f"runs {what}, which the new image does not have: install {packages}"
-            yield Caveat(one.line, said, Weight.BREAKS)
-        if flavour is Flavour.ALPINE and (APK.search(one.text) or BUSYBOX_OPTIONS.search(one.text)):
+            yield Caveat(use.line, said, Weight.BREAKS)
+        if flavour is Flavour.ALPINE and (APK.search(use.text) or BUSYBOX_OPTIONS.search(use.text)):
             said = "is written for Alpine: Debian has apt-get, useradd and groupadd"
-            yield Caveat(one.line, said, Weight.BREAKS)
-        elif flavour is Flavour.UNKNOWN and (found := OTHERS_PACKAGES.search(one.text)):
-            yield Caveat(one.line, f"runs {found[1]}, which Debian does not have: write apt-get", Weight.BREAKS)
-        elif "adduser" not in installed and (used := [name for name in ADDUSER if _runs_command(name, one.text)]):
+            yield Caveat(use.line, said, Weight.BREAKS)
+        elif flavour is Flavour.UNKNOWN and (manager := OTHERS_PACKAGES.search(use.text)):
+            yield Caveat(use.line, f"runs {manager[1]}, which Debian does not have: write apt-get", Weight.BREAKS)
+        elif "adduser" not in installed and (used := [name for name in ADDUSER if _runs_command(name, use.text)]):
             todo = f"write {used[0].replace('add', '').replace('del', '')}{'add' if 'add' in used[0] else 'del'}"
             said = f"runs {used[0]}, which {to.suite}'s slim image does not have: {todo}, or install adduser"
-            yield Caveat(one.line, said, Weight.BREAKS)
+            yield Caveat(use.line, said, Weight.BREAKS)
         if flavour in {Flavour.FULL, Flavour.UNKNOWN} and not any(word.startswith("python3") for word in installed):
-            for path in dict.fromkeys(match[0] for match in ELSEWHERE.finditer(one.text)):
+            for path in dict.fromkeys(match[0] for match in ELSEWHERE.finditer(use.text)):
                 said = f"runs {path}, which the new image does not have: write /usr/local/bin/{to.implementation}"
-                yield Caveat(one.line, said, Weight.BREAKS)
-        yield from _of_another_system(one, flavour, to)
+                yield Caveat(use.line, said, Weight.BREAKS)
+        yield from _of_another_system(use, flavour, to)
     has_own_libpython = any(map(EMBEDDING.fullmatch, installed))
-    for one in uses:
-        yield from difference_caveats(one, to, {"libpython"} if has_own_libpython else set())
+    for use in uses:
+        yield from difference_caveats(use, to, {"libpython"} if has_own_libpython else set())
 
 
 def _of_another_system(use: Use, flavour: Flavour, to: NewImage) -> Iterator[Caveat]:
@@ -243,7 +245,7 @@ def _of_another_system(use: Use, flavour: Flavour, to: NewImage) -> Iterator[Cav
 
 def apt_packages(text: str) -> list[str]:
     """Return the words behind `apt-get install`, to the end of the line or where it goes on in the next one."""
-    return [word for found in APT.finditer(text.replace("\\\n", " ")) for word in found[1].split()]
+    return [word for command in APT.finditer(text.replace("\\\n", " ")) for word in command[1].split()]
 
 
 def difference_caveats(use: Use, to: NewImage, brought: Collection[str] = ()) -> Iterator[Caveat]:
@@ -252,10 +254,10 @@ def difference_caveats(use: Use, to: NewImage, brought: Collection[str] = ()) ->
         # A free-threaded build differs in its version alone, which is in the list of paths.
         matters = name in to.differences and name not in brought
         matters = matters and not (name == "site-packages" and to.free_threaded)
-        found = users.search(use.text) if matters and (use.runs or name in {"libpython", "site-packages"}) else None
-        if found:
+        match = users.search(use.text) if matters and (use.runs or name in {"libpython", "site-packages"}) else None
+        if match:
             out = way_out(name, to)
-            used = found[0].strip(' [";&|(`')
+            used = match[0].strip(' [";&|(`')
             yield Caveat(use.line, f"needs {name} ({used}): {out}", Weight.BREAKS)
     if DEBIAN_PACKAGES in use.text and DEBIAN_PYTHON.get(to.suite) != to.python:
         said = f"{DEBIAN_PACKAGES} has packages for Debian's python{DEBIAN_PYTHON.get(to.suite, '3')}, not {to.command}"

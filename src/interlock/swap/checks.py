@@ -74,9 +74,9 @@ def placed_lines(place: Path, stage: str | None, *, every: bool) -> tuple[list[P
     def look(path: Path, text: str) -> PlannedFile:
         file = printable_name(path)
         swapped = swapped_lines(file, text)
-        numbers = {one.line for one in swapped}
+        numbers = {image_line.line for image_line in swapped}
         chosen = lines_to_swap(file, text, stage) if every else swapped
-        placed.extend(PlacedLine(path, one, one.line in numbers) for one in chosen)
+        placed.extend(PlacedLine(path, image_line, image_line.line in numbers) for image_line in chosen)
         return PlannedFile(path, text, text)
 
     left = plan(place, look).left

@@ -64,27 +64,27 @@ def _features(text: str, features: Span | None, file: str) -> Iterator[Use]:
 def _commands(text: str, values: Mapping[str, Span]) -> Iterator[Use]:
     """Yield the commands that are run in the container; that of `initializeCommand` runs outside."""
     for span in (values[key] for key in COMMANDS if key in values):
-        found = JSON.decode(_as_json(span.of(text)))
-        parts = found.values() if isinstance(found, dict) else [found]
+        command = JSON.decode(_as_json(span.of(text)))
+        parts = command.values() if isinstance(command, dict) else [command]
         said = [" ".join(map(str, part)) if isinstance(part, list) else str(part) for part in parts]
         yield Use(line_of(text, span.start), "\n".join(said))
 
 
 def _as_json(text: str) -> str:
     """Return JSON of the same length: blanks for comments, commas behind a last item and a byte order mark."""
-    without_comments = COMMENT.sub(lambda found: NOT_LINE_END.sub(" ", found[0]) if found[1] else found[0], text)
-    blanked = TRAILING_COMMA.sub(lambda found: " " if found[0] == "," else found[0], without_comments)
+    without_comments = COMMENT.sub(lambda match: NOT_LINE_END.sub(" ", match[0]) if match[1] else match[0], text)
+    blanked = TRAILING_COMMA.sub(lambda match: " " if match[0] == "," else match[0], without_comments)
     return " " + blanked[1:] if text.startswith(BOM) else blanked
 
 
 def _top_level_values(text: str, file: str) -> dict[str, Span]:
     """Return where each value of the object stands that the text is."""
     try:
-        found = JSON.decode(text) if text.strip() else None
+        document = JSON.decode(text) if text.strip() else None
     except (json.JSONDecodeError, RecursionError) as error:
         place = f"{file}:{error.lineno if isinstance(error, json.JSONDecodeError) else 1}"
         raise SwapError(file=place, found="is not valid JSON with comments", todo="Correct it there.") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise SwapError(file=file, found="has no JSON object", todo="Name a devcontainer.json.")
     values: dict[str, Span] = {}
     at = _skip(text, text.index("{") + 1)
@@ -99,5 +99,5 @@ def _top_level_values(text: str, file: str) -> dict[str, Span]:
 
 def _skip(text: str, at: int) -> int:
     """Return where the next key or value begins, or the object ends."""
-    found = BETWEEN.match(text, at)
-    return found.end() if found else at
+    between = BETWEEN.match(text, at)
+    return between.end() if between else at

@@ -254,8 +254,8 @@ def _announced_heredocs(keyword: str, joined: str) -> list[tuple[bool, str]]:
         keyword, arguments = (arguments.split() or [""])[0].upper(), _behind_first_word(arguments)
     if keyword not in WITH_HEREDOC or is_list(arguments):
         return []
-    found = [HEREDOC.fullmatch(word) for word in shell_words(arguments)]
-    return [(bool(match[1]), name) for match in found if match and (name := _heredoc_name(match[2]))]
+    matches = [HEREDOC.fullmatch(word) for word in shell_words(arguments)]
+    return [(bool(match[1]), name) for match in matches if match and (name := _heredoc_name(match[2]))]
 
 
 def _behind_first_word(text: str) -> str:
@@ -365,7 +365,7 @@ class Dockerfile:
     @cached_property
     def in_defaults(self) -> frozenset[str]:
         """Return the variables in the defaults of ARGs."""
-        return frozenset(variable.name for one in self.arguments.values() for variable in one.variables)
+        return frozenset(variable.name for argument in self.arguments.values() for variable in argument.variables)
 
 
 # The variables of each line and stage are looked for in those before it: a second for so many, a minute for 20,000.
@@ -387,7 +387,7 @@ def read_dockerfile(
         size = f"has more than {grown * MOST_TEXT // 1000} KB, {grown * MOST_LINES} lines or {MOST_STAGES} stages"
         raise SwapError(file=file, found=size, todo="Split it into shorter Dockerfiles.")
     instructions = parse_instructions(text)
-    starts = [at for at, one in enumerate(instructions) if one.keyword == "FROM" and one.arguments]
+    starts = [at for at, each in enumerate(instructions) if each.keyword == "FROM" and each.arguments]
     head = instructions[: starts[0]] if starts else instructions
     arguments = _arguments(head, given or {})
     stages: list[Stage] = []

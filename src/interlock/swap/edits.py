@@ -121,7 +121,7 @@ def _line_end(text: str, start: int) -> str:
 
 def swap_comments(text: str) -> dict[int, list[SwapComment]]:
     """Return the swap comments above each line, by that line's number (0: the end of the file)."""
-    found: dict[int, list[SwapComment]] = {}
+    comments: dict[int, list[SwapComment]] = {}
     above: list[SwapComment] = []
     start = 1 if text.startswith(BOM) else 0
     for number, line in enumerate(text[start:].split("\n"), start=1):
@@ -130,10 +130,10 @@ def swap_comments(text: str) -> dict[int, list[SwapComment]]:
         if match:
             above.append(SwapComment(match[1], match[2], number, Span(start, end)))
         elif above:
-            found[number] = above
+            comments[number] = above
             above = []
         start = end
-    return found | ({0: above} if above else {})
+    return comments | ({0: above} if above else {})
 
 
 def encode_original(raw: str) -> str:
@@ -191,7 +191,7 @@ def before_swap(
     """
     everything = undo(now, None)
     original = read(Edits(now.text, everything).applied) if everything else now
-    chosen = [one.index for one in choose(original)]
+    chosen = [line.index for line in choose(original)]
     back = undo(now, chosen)
     before = original if back == everything else read(Edits(now.text, back).applied)
     return before, chosen, Edits(now.text, back)
@@ -222,21 +222,25 @@ def swapped_dockerfile(
     versioned = versioned_instructions(before, chosen, to)
     images, told = _image_edits(before, chosen, to)
     # What is added to a stage comes before the comment of the next one, which may be at the same place.
-    added = [edit for one in chosen for edit in _uv_edits(before.text, one)]
+    added = [edit for chosen_stage in chosen for edit in _uv_edits(before.text, chosen_stage)]
     versions = [*_path_edits(before.text, versioned)] if paths else []
     made = Edits(before.text, [*added, *(edit for some in images.values() for edit in some), *versions])
-    warnings = sorted(dict.fromkeys([*caveats(before, chosen, to), *told]), key=lambda one: one.line)
+    warnings = sorted(dict.fromkeys([*caveats(before, chosen, to), *told]), key=lambda warning: warning.line)
+    changes = (change for instruction in versioned for change in instruction.changes)
+    return replace(
+        result_of(made, back, warnings, (replace(change, edited=change.edited and paths) for change in changes)),
+        arguments=frozenset(name for name in images if isinstance(name, str)),
+        only_images_of=() if added or versions or back.edits else tuple(indexes),
+    )
+
+
+def result_of(made: Edits, back: Edits, warnings: Iterable[Caveat], versions: Iterable[FoundVersion]) -> SwapResult:
+    """Return a swap's result; `back` leads from the file as it is to the one that was edited."""
     return SwapResult(
         text=made.applied,
         changed=made.changed,
-        warnings=tuple(replace(one, line=back.line_before(one.line)) for one in warnings),
-        paths=tuple(
-            replace(one, line=back.line_before(one.line), edited=one.edited and paths)
-            for instruction in versioned
-            for one in instruction.changes
-        ),
-        arguments=frozenset(name for name in images if isinstance(name, str)),
-        only_images_of=() if added or versions or back.edits else tuple(indexes),
+        warnings=tuple(replace(warning, line=back.line_before(warning.line)) for warning in warnings),
+        paths=tuple(replace(version, line=back.line_before(version.line)) for version in versions),
     )
 
 
@@ -245,7 +249,7 @@ def _stages_before_swap(now: Dockerfile, stage: str | None, file: str) -> tuple[
         now,
         lambda text: read_dockerfile(text, file),
         lambda dockerfile: choose_stages(dockerfile, stage, file),
-        lambda dockerfile, some: undo_edits(dockerfile, None if some is None else {ANY_STAGE, *some}, file),
+        lambda dockerfile, indexes: undo_edits(dockerfile, None if indexes is None else {ANY_STAGE, *indexes}, file),
     )
 
 
@@ -278,7 +282,7 @@ def _image_edits(
         else:
             edits[stage.index] = [*_from_edits(dockerfile.text, stage, to)]
         if dropped and stage.default is None:
-            names = " and ".join(dict.fromkeys(one.name for one in dropped))
+            names = " and ".join(dict.fromkeys(variable.name for variable in dropped))
             told.append(Caveat(stage.line, f"the image no longer depends on {names}", Weight.KNOW))
     return edits, told
 
@@ -317,18 +321,18 @@ def _from_edits(text: str, stage: Stage, to: NewImage) -> Iterator[Edit]:
 def _path_edits(text: str, versioned: Sequence[VersionedInstruction]) -> Iterator[Edit]:
     """Yield the edits of versions; the one comment of an instruction keeps those of stages that were swapped before."""
     above = swap_comments(text)
-    for one in versioned:
-        changes = [token.change if token.change and token.change.edited else None for token in one.tokens]
+    for changed in versioned:
+        changes = [token.change if token.change and token.change.edited else None for token in changed.tokens]
         if not any(changes):
             continue
-        was = [token.text if change else LEFT_ALONE for token, change in zip(one.tokens, changes, strict=True)]
-        held = next((other for other in above.get(one.instruction.line, []) if other.kind == PATHS_WERE), None)
+        was = [token.text if change else LEFT_ALONE for token, change in zip(changed.tokens, changes, strict=True)]
+        held = next((other for other in above.get(changed.instruction.line, []) if other.kind == PATHS_WERE), None)
         if held is None:
-            yield comment_edit(text, one.instruction.start, " ".join([PATHS_WERE, *was]))
+            yield comment_edit(text, changed.instruction.start, " ".join([PATHS_WERE, *was]))
         else:
             both = [old if new == LEFT_ALONE else new for new, old in zip(was, held.content.split(), strict=True)]
             yield Edit(held.span, held.span.of(text).replace(held.content, " ".join(both)))
-        for token, change in zip(one.tokens, changes, strict=True):
+        for token, change in zip(changed.tokens, changes, strict=True):
             if change is not None:
                 yield Edit(token.span, change.new)
 
@@ -361,7 +365,7 @@ class _Reversal:
         above = {
             line: comments
             for line, held in swap_comments(self.dockerfile.text).items()
-            if (comments := [one for one in held if one.span.start not in inside])
+            if (comments := [comment for comment in held if comment.span.start not in inside])
         }
         for stage, instruction in self.dockerfile.instructions if above else ():
             kinds = set()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from interlock.errors import StoreError, SwapError
@@ -14,9 +14,9 @@ from interlock.swap import edits, manifests
 from interlock.swap.caveats import Caveat
 from interlock.swap.devcontainer import read_devcontainer
 from interlock.swap.dockerfile import read_dockerfile
-from interlock.swap.edits import WAS, Edit, Edits, SwapResult, swap_comments
+from interlock.swap.edits import WAS, Edits, SwapResult, swap_comments
 from interlock.swap.image_names import ImageLine, NewImage, require_image_line
-from interlock.swap.manifests import ImageEntry, ImageManifest, InlineDockerfile
+from interlock.swap.manifests import ImageEntry, ImageManifest
 from interlock.swap.paths import FoundVersion
 from interlock.swap.writing import TEMPORARY, FileChange, read_file
 from interlock.swap.yaml_files import read_manifest, values_of
@@ -30,50 +30,22 @@ def swapped_file(file: str, text: str, to: NewImage, stage: str | None, *, paths
     now = _manifest_or_none(file, text)
     if now is None:
         return edits.swapped_dockerfile(text, to, stage, paths=paths, file=file)
-    blocks = _chosen_blocks(file, now, stage)
-    before, indexes, back = _before_swap(file, now, stage, blocks)
+    before, indexes, back = _before_swap(file, now, stage)
     chosen = [before.entries[index] for index in indexes]
-    own = [edit for entry in chosen for edit in manifests.entry_edits(before, entry, to)]
-    if own:
-        _check_values_unchanged(file, before, Edits(before.text, own).applied, chosen)
-    told = manifests.entry_caveats(before, chosen, to) if chosen else []
-    warnings = [replace(one, line=back.line_before(one.line)) for one in told]
-    versions = [one for entry in chosen for one in manifests.versions_in_scope(before.text, entry, to)]
-    found = [replace(one, line=back.line_before(one.line)) for one in dict.fromkeys(versions)]
-    there = {block.service: block for block in before.inline}
-    for block in blocks:
-        inside = edits.swapped_dockerfile(block.text, to, None, paths=paths, file=file)
-        own.append(Edit(there[block.service].span, block.indented(inside.text)))
-        warnings += [replace(one, line=one.line + block.line - 1 if one.line else 0) for one in inside.warnings]
-        found += [replace(one, line=one.line + block.line - 1) for one in inside.paths]
-    made = Edits(before.text, own)
-    return SwapResult(made.applied, made.changed, tuple(dict.fromkeys(warnings)), tuple(found))
+    made = Edits(before.text, [edit for entry in chosen for edit in manifests.entry_edits(before, entry, to)])
+    _check_values_unchanged(file, before, made.applied, chosen)
+    versions = [version for entry in chosen for version in manifests.versions_in_scope(before.text, entry, to)]
+    warnings = manifests.entry_caveats(before, chosen, to)
+    return edits.result_of(made, back, dict.fromkeys(warnings), dict.fromkeys(versions))
 
 
-def _chosen_blocks(file: str, manifest: ImageManifest, stage: str | None) -> list[InlineDockerfile]:
-    """Return the Dockerfiles in a compose file that start from Python, or that of the service with this name."""
-    return [
-        one
-        for one in manifest.inline
-        if (stage is None or one.service == stage)
-        and any(line.swappable for line in read_dockerfile(one.text, file).stages)
-    ]
-
-
-def _before_swap(
-    file: str, now: ImageManifest, stage: str | None, blocks: Sequence[InlineDockerfile]
-) -> tuple[ImageManifest, list[int], Edits]:
-    """Return a manifest before the swap of its own images, and which of them are chosen: none if Dockerfiles in it are.
-
-    Beside these all that are Python are chosen too if no service is named.
-    """
-    if blocks and (stage is not None or not any(one.swappable for one in now.entries)):
-        return now, [], Edits(now.text, [])
+def _before_swap(file: str, now: ImageManifest, stage: str | None) -> tuple[ImageManifest, list[int], Edits]:
+    """Return a manifest before the swap of the images that are chosen, and their numbers."""
     return edits.before_swap(
         now,
         lambda text: _manifest(file, text),
         lambda manifest: manifests.choose_entries(manifest, stage, file),
-        lambda manifest, some: manifests.revert_edits(manifest, some, file),
+        lambda manifest, chosen: manifests.revert_edits(manifest, chosen, file),
     )
 
 
@@ -82,12 +54,8 @@ def reverted_file(file: str, text: str, stage: str | None = None) -> str:
     manifest = _manifest_or_none(file, text)
     if manifest is None:
         return edits.reverted(text, stage, file)
-    blocks = [one for one in manifest.inline if stage in {None, one.service}]
-    inline = [Edit(one.span, one.indented(edits.reverted(one.text, None, file))) for one in blocks]
-    chosen = None
-    if stage is not None:
-        chosen = [] if blocks else [require_image_line(manifest.need(file), stage, manifest.noun, file).index]
-    return Edits(text, [*manifests.revert_edits(manifest, chosen, file), *inline]).applied
+    chosen = None if stage is None else [require_image_line(manifest.need(file), stage, manifest.noun, file).index]
+    return Edits(text, manifests.revert_edits(manifest, chosen, file)).applied
 
 
 def lines_to_swap(file: str, text: str, stage: str | None) -> list[ImageLine]:
@@ -95,14 +63,7 @@ def lines_to_swap(file: str, text: str, stage: str | None) -> list[ImageLine]:
     now = _manifest_or_none(file, text)
     if now is None:
         return [*edits.stages_to_swap(text, stage, file)]
-    blocks = _chosen_blocks(file, now, stage)
-    own = [now.entries[index] for index in _before_swap(file, now, stage, blocks)[1]]
-    return [*own, *(one for block in blocks for one in _placed(block, edits.stages_to_swap(block.text, None, file)))]
-
-
-def _placed(block: InlineDockerfile, image_lines: Iterable[ImageLine]) -> list[ImageLine]:
-    """Return image lines of a Dockerfile in a compose file with their lines there."""
-    return [replace(one, line=one.line + block.line - 1) for one in image_lines]
+    return [now.entries[index] for index in _before_swap(file, now, stage)[1]]
 
 
 def swapped_lines(file: str, text: str) -> list[ImageLine]:
@@ -115,8 +76,7 @@ def swapped_lines(file: str, text: str) -> list[ImageLine]:
             for stage in read_dockerfile(text, file).stages
             if stage.line in lines or (stage.argument is not None and stage.argument.instruction.line in lines)
         ]
-    inline = [one for block in manifest.inline for one in _placed(block, swapped_lines("Dockerfile", block.text))]
-    return [*(entry for entry in manifest.entries if entry.line in lines), *inline]
+    return [entry for entry in manifest.entries if entry.line in lines]
 
 
 def _manifest_or_none(file: str, text: str) -> ImageManifest | None:
@@ -189,7 +149,7 @@ class SwapPlan:
 
     @property
     def changed(self) -> list[PlannedFile]:
-        return [one for one in self.files if one.before != one.after]
+        return [file for file in self.files if file.before != file.after]
 
 
 def plan(place: Path, action: Callable[[Path, str], PlannedFile], meant: re.Pattern[str] = MEANT) -> SwapPlan:
@@ -240,7 +200,7 @@ def _walk(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder, but for what tools keep there."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(
-            one for one in folders if one not in OTHERS_FOLDERS and (not one.startswith(".") or one in OWN_HIDDEN)
+            name for name in folders if name not in OTHERS_FOLDERS and (not name.startswith(".") or name in OWN_HIDDEN)
         )
         paths = (Path(place, name) for name in sorted(names))
         yield from (path for path in paths if not path.is_symlink())

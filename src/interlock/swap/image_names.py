@@ -134,7 +134,7 @@ class NewImage:
 
 
 def new_image(
-    variant: Variant, reference: str, others: Iterable[Variant] = (), platforms: Sequence[str] = ()
+    variant: Variant, reference: str, alternatives: Iterable[Variant] = (), platforms: Sequence[str] = ()
 ) -> NewImage:
     """Return a variant's image as a swap needs it; the reference is `Built.reference`, or the tag alone.
 
@@ -149,22 +149,22 @@ def new_image(
         differences=dict(variant.differences),
         free_threaded=variant.proof.gil == "off",
         unoptimised=variant.kind is SourceKind.SOURCE and variant.optimisations == [],
-        ways_out={name: way for name in variant.differences if (way := _way_out(variant, name, others))},
+        ways_out={name: way for name in variant.differences if (way := _way_out(variant, name, alternatives))},
         platforms=tuple(platforms),
     )
 
 
-def _way_out(variant: Variant, difference: str, others: Iterable[Variant]) -> str | None:
+def _way_out(variant: Variant, difference: str, alternatives: Iterable[Variant]) -> str | None:
     """Return a variant of the same Python that is built here and does not differ so; None without one."""
     alike = [
-        one
-        for one in others
-        if (one.release_line, one.proof.implementation) == (variant.release_line, variant.proof.implementation)
-        and difference not in one.differences
-        and one.kind is SourceKind.SOURCE
+        other
+        for other in alternatives
+        if (other.release_line, other.proof.implementation) == (variant.release_line, variant.proof.implementation)
+        and difference not in other.differences
+        and other.kind is SourceKind.SOURCE
     ]
-    same_gil = [one for one in alike if difference == "threads" or one.proof.gil == variant.proof.gil]
-    return min((one.name for one in same_gil), key=len, default=None)
+    same_gil = [other for other in alike if difference == "threads" or other.proof.gil == variant.proof.gil]
+    return min((other.name for other in same_gil), key=len, default=None)
 
 
 def is_local(name: ImageName) -> bool:
@@ -248,8 +248,8 @@ def _python(name: ImageName, maker: Maker) -> str | None:
         in_name = OTHER_NAME.search(name.repository)
         in_tag = OTHER_TAG.search(name.tag)
         return in_tag[1] if in_tag else f"{in_name[1]}.{in_name[2]}" if in_name else None
-    found = OFFICIAL_TAG.match(name.tag) if maker is not Maker.INTERLOCK else INTERLOCK_TAG.search(name.tag)
-    return found[1] if found else None
+    version = OFFICIAL_TAG.match(name.tag) if maker is not Maker.INTERLOCK else INTERLOCK_TAG.search(name.tag)
+    return version[1] if version else None
 
 
 def _flavour(name: ImageName, maker: Maker, parts: list[str]) -> Flavour:
@@ -305,7 +305,7 @@ AnyImageLine = TypeVar("AnyImageLine", bound=ImageLine)
 
 def find_image_line(image_lines: Sequence[AnyImageLine], name: str) -> AnyImageLine | None:
     """Return the last image line of this name in any case, else the one of this number; None without either."""
-    named = [one for one in image_lines if one.name is not None and one.name.lower() == name.lower()]
+    named = [line for line in image_lines if line.name is not None and line.name.lower() == name.lower()]
     if named:
         return named[-1]
     return image_lines[int(name)] if re.fullmatch("[0-9]{1,5}", name) and int(name) < len(image_lines) else None
@@ -313,18 +313,18 @@ def find_image_line(image_lines: Sequence[AnyImageLine], name: str) -> AnyImageL
 
 def require_image_line(image_lines: Sequence[AnyImageLine], name: str, noun: str, file: str) -> AnyImageLine:
     """Return the image line of this name or number; raise SwapError with the known ones otherwise."""
-    found = find_image_line(image_lines, name)
-    if found is not None:
-        return found
-    known = [one.name or str(one.index) for one in image_lines]
+    image_line = find_image_line(image_lines, name)
+    if image_line is not None:
+        return image_line
+    known = [image_line.name or str(image_line.index) for image_line in image_lines]
     raise SwapError(file=file, found=f"there is no {noun} '{name}'", todo=nearest(name, known))
 
 
 def agreeing_image_lines(image_lines: Sequence[AnyImageLine], noun: str, file: str) -> list[AnyImageLine]:
     """Return all whose image is Python and nothing else; raise SwapError if they are different Pythons."""
-    chosen = [one for one in image_lines if one.swappable]
-    if len({one.python.agrees_on for one in chosen if one.python}) > 1:
-        each = ", ".join(f"{one.label} (line {one.line}) is {one.image}" for one in chosen)
+    chosen = [image_line for image_line in image_lines if image_line.swappable]
+    if len({image_line.python.agrees_on for image_line in chosen if image_line.python}) > 1:
+        each = ", ".join(f"{image_line.label} (line {image_line.line}) is {image_line.image}" for image_line in chosen)
         raise SwapError(
             file=file,
             found=f"its {noun}s start from different Pythons: {each}",
@@ -335,10 +335,10 @@ def agreeing_image_lines(image_lines: Sequence[AnyImageLine], noun: str, file: s
 
 def refuse_windows(chosen: Sequence[ImageLine], file: str) -> None:
     """Raise SwapError for an image of Windows, which no image for Linux can replace."""
-    for one in chosen:
-        if one.python is not None and one.python.flavour is Flavour.WINDOWS:
+    for image_line in chosen:
+        if image_line.python is not None and image_line.python.flavour is Flavour.WINDOWS:
             raise SwapError(
-                file=f"{file}:{one.line}",
-                found=f"{one.image} is an image of Windows",
+                file=f"{file}:{image_line.line}",
+                found=f"{image_line.image} is an image of Windows",
                 todo="Interlock's images are for Linux: leave this one, or name another with --stage.",
             )

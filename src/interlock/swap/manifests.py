@@ -34,7 +34,6 @@ from interlock.swap.other_bases import no_python_error
 from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import VERSION_TOKEN, FoundVersion, plain_version, renamed
 from interlock.swap.variables import NoValue, Variable, expand, sole_variable
-from interlock.swap.writing import LINE
 
 # The platform that a service is for, or that a devcontainer is started for.
 PLATFORM = re.compile(r"platform[\"']?\s*[:=]\s*[\"']?(linux/[\w/]+)")
@@ -61,21 +60,6 @@ class ImageEntry(ImageLine):
 
 
 @dataclass(frozen=True)
-class InlineDockerfile:
-    """The Dockerfile in a compose file: a text of several lines with one indentation."""
-
-    service: str
-    line: int  # of its first line
-    span: Span
-    indent: str
-    text: str  # without the indentation
-
-    def indented(self, text: str) -> str:
-        """Return a text as it stands in the file: empty lines stay empty."""
-        return "".join(self.indent + line if line.strip("\r\n") else line for line in LINE.findall(text))
-
-
-@dataclass(frozen=True)
 class ImageManifest:
     """A file that is not a Dockerfile, and its image lines."""
 
@@ -84,7 +68,6 @@ class ImageManifest:
     sign: str  # the start of a comment
     entries: tuple[ImageEntry, ...]
     stays: tuple[Caveat, ...] = ()  # what names Python, or is built from it, elsewhere than in image lines
-    inline: tuple[InlineDockerfile, ...] = ()
 
     def need(self, file: str) -> Sequence[ImageEntry]:
         """Return the entries; raise SwapError if there is none."""
@@ -95,7 +78,7 @@ class ImageManifest:
     @property
     def instead(self) -> str:
         """Return what to change in place of image lines; empty if nothing is known."""
-        said = "; ".join(f"line {one.line}: {one.text}" for one in self.stays)
+        said = "; ".join(f"line {caveat.line}: {caveat.text}" for caveat in self.stays)
         return f"{said[:1].upper()}{said[1:]}." if said else ""
 
 
@@ -130,22 +113,22 @@ def choose_entries(manifest: ImageManifest, name: str | None, file: str) -> list
         if name is None
         else [require_image_line(entries, name, manifest.noun, file)]
     )
-    for one in chosen or entries:
-        if one.missing is not None:
-            found, todo = _no_image(one, manifest.noun, one.missing)
-            raise SwapError(file=f"{file}:{one.line}", found=found, todo=todo)
+    for entry in chosen or entries:
+        if entry.missing is not None:
+            found, todo = _no_image(entry, manifest.noun, entry.missing)
+            raise SwapError(file=f"{file}:{entry.line}", found=found, todo=todo)
     if not chosen and manifest.instead:
-        there = ", ".join(dict.fromkeys(one.image for one in entries))
+        there = ", ".join(dict.fromkeys(entry.image for entry in entries))
         raise SwapError(
             file=file, found=f"no {manifest.noun} starts from a Python image (there is {there})", todo=manifest.instead
         )
     if not chosen:
         raise no_python_error(entries, manifest.noun, file)
     refuse_windows(chosen, file)
-    for one in chosen:
-        if sum(other.line == one.line for other in entries) > 1:
+    for entry in chosen:
+        if sum(other.line == entry.line for other in entries) > 1:
             raise SwapError(
-                file=f"{file}:{one.line}",
+                file=f"{file}:{entry.line}",
                 found="several images on one line, and a comment can keep only one",
                 todo="Write each on a line of its own.",
             )
@@ -172,13 +155,15 @@ def _no_image(entry: ImageEntry, noun: str, missing: str) -> tuple[str, str]:
 
 def entry_caveats(manifest: ImageManifest, chosen: Sequence[ImageEntry], to: NewImage) -> list[Caveat]:
     """Return what a person must know about a swap of these entries."""
-    scoped = (one for entry in chosen for one in _scope_caveats(manifest.text, entry, to))
+    scoped = (caveat for entry in chosen for caveat in _scope_caveats(manifest.text, entry, to))
     return [*image_caveats(chosen, to), *scoped, *_left_to_the_workflow(manifest), *manifest.stays]
 
 
 def _scope_caveats(text: str, entry: ImageEntry, to: NewImage) -> Iterator[Caveat]:
     """Yield what a service or a container asks for and runs that the new image is not for or does not have."""
-    asked = [one for scope in entry.scopes for one in (*PLATFORM.findall(scope.span.of(text)), *scope.platforms)]
+    asked = [
+        platform for scope in entry.scopes for platform in [*PLATFORM.findall(scope.span.of(text)), *scope.platforms]
+    ]
     yield from other_platform(entry, asked, to)
     uses = [use for scope in entry.scopes for use in scope.uses]
     yield from use_caveats(uses, entry.python, to)
@@ -233,14 +218,7 @@ def versions_in_scope(text: str, entry: ImageEntry, to: NewImage) -> list[FoundV
 def revert_edits(manifest: ImageManifest, chosen: Collection[int] | None, file: str) -> list[Edit]:
     """Return the edits that take back the swap of the entries of these numbers, or of all."""
     edits: list[Edit] = []
-    for line, comments in swap_comments(manifest.text).items():
-        above = [
-            one
-            for one in comments
-            if not any(block.span.start <= one.span.start < block.span.end for block in manifest.inline)
-        ]
-        if not above:
-            continue
+    for line, above in swap_comments(manifest.text).items():
         entries = [entry for entry in manifest.entries if entry.line == line]
         if len(above) > 1 or len(entries) != 1 or above[0].kind != WAS:
             raise damaged_comment_error(file, above[-1], "is not above a line that names one image")

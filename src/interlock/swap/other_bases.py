@@ -48,8 +48,8 @@ def has_older_libraries(name: ImageName, suite: str) -> bool:
         return True
     own = LIBC.get(suite, 0)
     for system, versions in LIBC_OF:
-        if found := system.search(f"{name.repository}:{name.tag}"):
-            return versions.get(found[1], own) < own
+        if version := system.search(f"{name.repository}:{name.tag}"):
+            return versions.get(version[1], own) < own
     before = SUITES[: SUITES.index(suite)] if suite in SUITES else ()
     return any(part in before for part in parts)
 
@@ -62,15 +62,15 @@ def older_libraries(image: ImageName, suite: str) -> str | None:
 
 def no_python_error(image_lines: Sequence[ImageLine], noun: str, file: str) -> SwapError:
     """Return why no image line is chosen."""
-    for one in image_lines:
-        if one.python is not None and one.python.maker is Maker.OTHER:
+    for image_line in image_lines:
+        if image_line.python is not None and image_line.python.maker is Maker.OTHER:
             return SwapError(
-                file=f"{file}:{one.line}",
-                found=f"{one.image} is not python:X: a swap would lose its paths, its user and what else it contains",
-                todo=f"{instead(one.parts)}To swap it all the same, name its {noun}: {one.option}.",
+                file=f"{file}:{image_line.line}",
+                found=f"{image_line.image} is not python:X: its paths, its user and what else it has would be lost",
+                todo=f"{instead(image_line.parts)}To swap it all the same, name its {noun}: {image_line.option}.",
             )
-    images = ", ".join(dict.fromkeys(one.image for one in image_lines))
-    known = "".join(dict.fromkeys(instead(one.parts) for one in image_lines))
+    images = ", ".join(dict.fromkeys(image_line.image for image_line in image_lines))
+    known = "".join(dict.fromkeys(instead(image_line.parts) for image_line in image_lines))
     return SwapError(
         file=file,
         found=f"no {noun} starts from a Python image (there is {images})",

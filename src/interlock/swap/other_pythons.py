@@ -17,7 +17,9 @@ UV_OTHER = re.compile(
 UV_VERSION = re.compile(r"(?:/uv:|\buv==)([0-9]{1,9})\.([0-9]{1,9})")
 FIRST_UV = (0, 5)  # that knows the names of free-threaded builds
 # What brings a Python of its own, where PATH has it first.
-OTHER_PATH = re.compile(r"\bPATH[=\s]\"?[^\s:$]*(?:conda|mamba|miniforge|/\.?pyenv/|/\.pixi/|/mise/|/\.?asdf/)[^\s:]*")
+OTHER_PATH = re.compile(
+    r"(?<!\S)PATH[=\s]\"?[^\s:$]*(?:conda|mamba|miniforge|/\.?pyenv/|/\.pixi/|/mise/|/\.?asdf/)[^\s:]*"
+)
 CONDA = r"(?:\S*/)?(?:conda|mamba|micromamba)"
 OTHERS_ASK = re.compile(
     rf"{AT_COMMAND}((?:poetry\s+env\s+use|pdm\s+use|pipenv\s[^;&|]*--python|pyenv\s+(?:install|global|local)"
@@ -26,7 +28,7 @@ OTHERS_ASK = re.compile(
 )
 OTHERS_RUN = re.compile(
     rf"{AT_COMMAND}({CONDA}\s+(?:run|activate)\b|(?:\S*/)?pixi\s+(?:run|shell|exec)\b"
-    r"|\S*/(?:[^/\s]*(?:conda|mamba|miniforge)|\.pixi/)\S*/bin/(?:python|pip)[\d.]*)",
+    r"|(?=\S*(?:conda|mamba|miniforge|/\.pixi/))\S*/bin/(?:python|pip)[\d.]*)",
     re.MULTILINE,
 )
 # Which Python these take is in files of the project, as tests/proofs/test_installers.py has it of the real ones.
@@ -73,21 +75,21 @@ NAMED_ENVIRONMENT = re.compile(
 
 def other_pythons(uses: Sequence[Use], old: PythonImage | None, to: NewImage) -> Iterator[Caveat]:
     """Yield which lines take another Python than the new image's, or ask for one that it has not."""
-    for one in uses:
-        yield from _other_pythons(one, to)
-        yield from _of_a_step(one, to)
-        if one.runs:
-            yield from _debians(one, to)
-            yield from _fetched_for_another(one, to)
-            yield from _named_environments(one, old, to)
+    for use in uses:
+        yield from _other_pythons(use, to)
+        yield from _of_a_step(use, to)
+        if use.runs:
+            yield from _debians(use, to)
+            yield from _fetched_for_another(use, to)
+            yield from _named_environments(use, old, to)
     if old is None or old.agrees_on != (to.implementation, to.python):
         yield from _projects_choices(uses, to)
 
 
 def _other_pythons(use: Use, to: NewImage) -> Iterator[Caveat]:
     """Yield where uv, poetry, conda and others are told to take another Python than the image's."""
-    if found := UV_OTHER.search(use.text):
-        said = f"{found[0]}: uv takes a Python of its own, or ends, because the image forbids downloads: leave it out"
+    if match := UV_OTHER.search(use.text):
+        said = f"{match[0]}: uv takes a Python of its own, or ends, because the image forbids downloads: leave it out"
         yield Caveat(use.line, said, Weight.BREAKS)
     version = UV_VERSION.search(use.text)
     if version and to.free_threaded and (int(version[1]), int(version[2])) < FIRST_UV:
@@ -99,33 +101,33 @@ def _other_pythons(use: Use, to: NewImage) -> Iterator[Caveat]:
             "pdm and pyenv take what it names"
         )
         yield Caveat(use.line, said, Weight.KNOW)
-    if found := OTHER_PATH.search(use.text) if use.keyword == "ENV" else None:
-        said = f"{_words(found[0])}: the Python there comes first, so {to.command} does not run"
+    if match := OTHER_PATH.search(use.text) if use.keyword == "ENV" else None:
+        said = f"{_words(match[0])}: the Python there comes first, so {to.command} does not run"
         yield Caveat(use.line, said, Weight.BREAKS)
     if use.keyword == FEATURE and OTHER_FEATURE.fullmatch(use.text):
         said = f"{use.text}: the Python that it installs comes first, so {to.command} does not run: leave it out"
         yield Caveat(use.line, said, Weight.BREAKS)
-    if found := OTHERS_RUN.search(use.text) if use.runs else None:
-        yield Caveat(use.line, f"{_words(found[1])}: its Python runs, not the image's {to.command}", Weight.BREAKS)
-    if found := OTHERS_ASK.search(use.text) if use.runs else None:
-        said = f"{_words(found[1])}: uses or downloads the Python that it names, not the image's {to.command}"
+    if match := OTHERS_RUN.search(use.text) if use.runs else None:
+        yield Caveat(use.line, f"{_words(match[1])}: its Python runs, not the image's {to.command}", Weight.BREAKS)
+    if match := OTHERS_ASK.search(use.text) if use.runs else None:
+        said = f"{_words(match[1])}: uses or downloads the Python that it names, not the image's {to.command}"
         yield Caveat(use.line, said)
 
 
 def _projects_choices(uses: Sequence[Use], to: NewImage) -> Iterator[Caveat]:
     """Yield the installers that take the Python that a file of the project names."""
-    chosen = {match[0].partition("_")[0].lower() for one in uses for match in CHOSEN.finditer(one.text)}
-    for one in uses:
-        told = OTHERS_ASK.search(one.text) or NAMED_ENVIRONMENT.search(one.text)
+    chosen = {match[0].partition("_")[0].lower() for use in uses for match in CHOSEN.finditer(use.text)}
+    for use in uses:
+        told = OTHERS_ASK.search(use.text) or NAMED_ENVIRONMENT.search(use.text)
         names = (
-            dict.fromkeys(match[1] or match[2] for match in INSTALLER.finditer(one.text))
-            if one.runs and not told
+            dict.fromkeys(match[1] or match[2] for match in INSTALLER.finditer(use.text))
+            if use.runs and not told
             else ()
         )
         for name in names:
             if name not in chosen:
                 choice = PROJECTS_CHOICE[name].format(to.python, to.python.rstrip("t"))
-                yield Caveat(one.line, f"{name} {choice}")
+                yield Caveat(use.line, f"{name} {choice}")
 
 
 def _of_a_step(use: Use, to: NewImage) -> Iterator[Caveat]:
@@ -150,7 +152,7 @@ def _debians(use: Use, to: NewImage) -> Iterator[Caveat]:
     """Yield the packages of Debian's Python: those of another release's, and those that run it."""
     own = DEBIAN_PYTHON.get(to.suite)
     packages = apt_packages(use.text)
-    versions = {word: found[1] for word in packages if (found := DEBIANS.fullmatch(word))}
+    versions = {word: package[1] for word in packages if (package := DEBIANS.fullmatch(word))}
     if gone := [word for word, version in versions.items() if own and version != own]:
         said = f"installs {' and '.join(gone)}, which Debian {to.suite} does not have: its Python is {own}"
         yield Caveat(use.line, said, Weight.BREAKS)
@@ -172,21 +174,21 @@ def _fetched_for_another(use: Use, to: NewImage) -> Iterator[Caveat]:
     plain = to.python.rstrip("t")
     pypy = to.implementation != "python"
     tag = f"cp{to.python.replace('.', '')}"
-    for found in FETCH.finditer(use.text):
-        told = FETCH_FOR.findall(found[2])
+    for command in FETCH.finditer(use.text):
+        told = FETCH_FOR.findall(command[2])
         versions = [value for name, value in told if name == "python-version"]
         abis = [value for name, value in told if name == "abi"]
-        by_pip = not found[1].startswith("uv")
-        others = [one for one in versions if _minor(one) not in {plain, plain.partition(".")[0]}]
+        by_pip = not command[1].startswith("uv")
+        foreign = [version for version in versions if _minor(version) not in {plain, plain.partition(".")[0]}]
         wrong_abi = by_pip and bool(abis or (versions and to.free_threaded)) and tag not in abis
-        if others or wrong_abi or (by_pip and pypy and versions):
+        if foreign or wrong_abi or (by_pip and pypy and versions):
             asked = " ".join(f"--{name} {value}" for name, value in told if name in {"python-version", "abi"})
             write = f"--python-version {plain}{f' --abi {tag}' if by_pip and (abis or to.free_threaded) else ''}"
             todo = "leave it out" if pypy else f"write {write}"
-            said = f"{_words(found[1])} {asked}: takes what is for another Python than {to.command}: {todo}"
+            said = f"{_words(command[1])} {asked}: takes what is for another Python than {to.command}: {todo}"
             yield Caveat(use.line, said, Weight.BREAKS)
         for value in (value for name, value in told if name.endswith("platform") and NOT_FOR_DEBIAN.match(value)):
-            said = f"{_words(found[1])} takes wheels for {value}, and the new image is Debian {to.suite} (glibc)"
+            said = f"{_words(command[1])} takes wheels for {value}, and the new image is Debian {to.suite} (glibc)"
             yield Caveat(use.line, said, Weight.BREAKS)
 
 
@@ -198,11 +200,11 @@ def _minor(version: str) -> str:
 
 def _named_environments(use: Use, old: PythonImage | None, to: NewImage) -> Iterator[Caveat]:
     """Yield where tox or nox is told an environment of the Python that is swapped."""
-    for found in NAMED_ENVIRONMENT.finditer(use.text):
-        digits = found["digits"]
-        version = f"{digits[0]}.{digits[1:]}" if digits else found["dotted"] or found["option"]
+    for command in NAMED_ENVIRONMENT.finditer(use.text):
+        digits = command["digits"]
+        version = f"{digits[0]}.{digits[1:]}" if digits else command["dotted"] or command["option"]
         if version != to.python and (old is None or old.python in {None, version}):
-            said = f"{_words(found[1])}: needs python{version}, and the image has {to.command} alone"
+            said = f"{_words(command[1])}: needs python{version}, and the image has {to.command} alone"
             yield Caveat(use.line, said, Weight.BREAKS)
 
 

@@ -104,7 +104,7 @@ def version_tokens(dockerfile: Dockerfile, stage: Stage | None, instruction: Ins
     if instruction.keyword in WITHOUT_PATHS:
         return []
     text = dockerfile.text
-    images = [one.span for one in dockerfile.arguments.values() if IMAGE.match(unquoted(one.raw))]
+    images = [argument.span for argument in dockerfile.arguments.values() if IMAGE.match(unquoted(argument.raw))]
     tokens = []
     packages: list[Span] | None = None
     for piece in instruction.pieces:
@@ -193,7 +193,7 @@ def _with_variables(dockerfile: Dockerfile) -> Iterator[tuple[Stage | None, Inst
 
     python:X sets PYTHON_VERSION itself, to 3.12.4: a path with it is meant for the build argument of that name.
     """
-    above = {name: one.value for name, one in dockerfile.arguments.items()}
+    above = {name: argument.value for name, argument in dockerfile.arguments.items()}
     values = above
     last: Stage | None = None
     for stage, instruction in dockerfile.instructions:

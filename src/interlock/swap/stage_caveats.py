@@ -47,7 +47,7 @@ def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> li
         for root in chosen
     ]
     used = [(root, [Use(root.line, root.image, "FROM"), *map(_use, body)]) for root, body in below]
-    publishers = [one for root, uses in used for one in _publishers_caveats(uses, root)]
+    publishers = [caveat for root, uses in used for caveat in _publishers_caveats(uses, root)]
     leaving = [_use(taken.instruction) for _, taken in _taken(dockerfile, chosen, leaves=True)]
     named = named_images(dockerfile)
     told = image_caveats(chosen, to)
@@ -55,7 +55,7 @@ def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> li
         told += other_platform(root, [unquoted(flag.text.partition("=")[2]) for flag in root.instruction.flags], to)
     for use in leaving:
         told += difference_caveats(use, to)
-    lines = {one.line for one in (*between, *told)}
+    lines = {caveat.line for caveat in (*between, *told)}
     told += [
         Caveat(line, f"still takes files from {name}: a swap edits the images of FROM lines alone")
         for line, name in named
@@ -75,23 +75,23 @@ def _use(instruction: Instruction) -> Use:
 def _publishers_caveats(uses: Sequence[Use], stage: Stage) -> Iterator[Caveat]:
     """Yield what relies on the ENTRYPOINT, or on the user, of a publisher's image."""
     publisher = stage.python.name.repository.split("/")[-2:][0] if stage.python else ""
-    if publisher in ENTRYPOINTS and not any(one.keyword == "ENTRYPOINT" for one in uses):
-        for one in uses:
-            if one.keyword == "CMD":
+    if publisher in ENTRYPOINTS and not any(use.keyword == "ENTRYPOINT" for use in uses):
+        for use in uses:
+            if use.keyword == "CMD":
                 said = f"has arguments for the ENTRYPOINT of {stage.image}, which is lost: {ENTRYPOINTS[publisher]}"
-                yield Caveat(one.line, said, Weight.BREAKS)
+                yield Caveat(use.line, said, Weight.BREAKS)
     user = OWN_USERS.get(publisher, "")
-    added = any(one.runs and "useradd" in one.text and user in one.text for one in uses)
+    added = any(use.runs and "useradd" in use.text and user in use.text for use in uses)
     named = re.compile(rf"^\s*USER\s+{user}\b|\s--chown={user}\b", re.IGNORECASE)
-    for one in uses if user and not added else ():
-        if not one.runs and named.search(one.text):
+    for use in uses if user and not added else ():
+        if not use.runs and named.search(use.text):
             said = f"names the user {user}, whom only {stage.image} has: add it (RUN useradd {user})"
-            yield Caveat(one.line, said, Weight.BREAKS)
+            yield Caveat(use.line, said, Weight.BREAKS)
 
 
 def _several_platforms(dockerfile: Dockerfile, to: NewImage) -> Iterator[Caveat]:
-    if len(to.platforms) == 1 and (found := SEVERAL_PLATFORMS.search(dockerfile.text)):
-        line = line_of(dockerfile.text, found.start())
+    if len(to.platforms) == 1 and (variable := SEVERAL_PLATFORMS.search(dockerfile.text)):
+        line = line_of(dockerfile.text, variable.start())
         yield Caveat(line, f"the file is built for several architectures, and {is_for(to)}")
 
 

@@ -54,7 +54,7 @@ def variables(word: str) -> list[Variable]:
     """Return the references in a word, without those within another one's default; none of a word with too many."""
     if word.count("$") > MOST_REFERENCES:
         return []
-    found, at = [], 0
+    references, at = [], 0
     closed = _closing_braces(word)
     while (at := word.find("$", at)) >= 0:
         is_escaped = at > 0 and word[at - 1] == "\\"
@@ -62,9 +62,9 @@ def variables(word: str) -> list[Variable]:
         if variable is None:
             at += 2 if word.startswith("$$", at) else 1
             continue
-        found.append(variable)
+        references.append(variable)
         at = variable.end
-    return found
+    return references
 
 
 def expand(word: str, values: Mapping[str, str]) -> str:
@@ -80,8 +80,8 @@ def expand(word: str, values: Mapping[str, str]) -> str:
 
 def sole_variable(word: str) -> Variable | None:
     """Return the variable if the word is nothing else; None otherwise."""
-    found = variables(word)
-    return found[0] if len(found) == 1 and (found[0].start, found[0].end) == (0, len(word)) else None
+    first = next(iter(variables(word)), None)
+    return first if first is not None and (first.start, first.end) == (0, len(word)) else None
 
 
 def _read_variable(word: str, at: int, closed: Mapping[int, int]) -> Variable | None:
@@ -102,22 +102,18 @@ def _read_variable(word: str, at: int, closed: Mapping[int, int]) -> Variable | 
 
 def _closing_braces(word: str) -> dict[int, int]:
     """Return the position of the brace that closes each one that is closed."""
-    found, opened = dict[int, int](), list[int]()
+    closed, opened = dict[int, int](), list[int]()
     for match in BRACE.finditer(word):
         if match[0] == "{":
             opened.append(match.start())
         elif opened:
-            found[opened.pop()] = match.start()
-    return found
+            closed[opened.pop()] = match.start()
+    return closed
 
 
 def fits(name: str, parts: Sequence[str]) -> bool:
     """Return whether a name has these parts in their order, with a character or more between each two."""
-    first, *others = parts
-    if not others:
-        return name == first
-    at = len(first) if name.startswith(first) else -1
-    for part in others[:-1]:
-        start = name.find(part, at + 1) if at >= 0 else -1
-        at = start + len(part) if start >= 0 else -1
-    return 0 <= at < len(name) - len(others[-1]) and name.endswith(others[-1])
+    first, *further = map(re.escape, parts)
+    # Each part where it comes first: nothing is gained by looking for it again further on.
+    between = "".join(f"(?>.+?{part})" for part in further[:-1])
+    return re.fullmatch(first + between + "".join(f".+{part}" for part in further[-1:]), name, re.DOTALL) is not None

@@ -14,11 +14,10 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from interlock.errors import SwapError
 from interlock.swap.caveats import Caveat, Use, Weight
-from interlock.swap.dockerfile import Span, line_of
-from interlock.swap.image_names import Maker, python_image
-from interlock.swap.manifests import ImageEntry, ImageManifest, InlineDockerfile, Scope, make_entry
+from interlock.swap.dockerfile import Span
+from interlock.swap.image_names import NAMES_PYTHON, Maker, python_image
+from interlock.swap.manifests import ImageEntry, ImageManifest, Scope, make_entry
 from interlock.swap.other_pythons import STEP
-from interlock.swap.writing import LINE
 
 # Keys with containers in Kubernetes' own kinds and in those of Argo, Knative and Tekton.
 LISTS_OF_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers", "sidecars", "steps"})
@@ -47,27 +46,26 @@ def read_manifest(text: str, file: str) -> ImageManifest:
     documents = [node for node in _documents(text, file) if isinstance(node, MappingNode)]
     services = [node for document in documents if isinstance(node := _get(document, "services"), MappingNode)]
     if services:
-        found = [one for node in services for one in _service_images(node)]
-        inline = tuple(block for node in services for block in _inline_dockerfiles(text, node))
-        return ImageManifest(
-            text, "service", "#", _entries(text, documents, found, file), tuple(_built(services)), inline
-        )
-    if any(_get(document, "apiVersion") is not None and _get(document, "kind") is not None for document in documents):
-        found = [one for document in documents for one in _container_images(document, set())]
-        return ImageManifest(
-            text, "container", "#", _entries(text, documents, found, file), _other_images(documents, found)
-        )
-    if any(map(_is_ci, documents)):
-        found = [one for document in documents for one in _job_images(document)]
-        return ImageManifest(text, "job", "#", _entries(text, documents, found, file), _other_images(documents, found))
-    if named := _other_images(documents, [], VALUES_FIELD):
-        first = named[0]
-        raise SwapError(
-            file=f"{file}:{first.line}",
+        noun, images = "service", [image for node in services for image in _service_images(node)]
+    elif any(_get(document, "apiVersion") is not None and _get(document, "kind") is not None for document in documents):
+        noun, images = "container", [image for document in documents for image in _container_images(document, set())]
+    elif any(map(_is_ci, documents)):
+        noun, images = "job", [image for document in documents for image in _job_images(document)]
+    else:
+        raise _no_manifest_error(documents, file)
+    stays = tuple(_built(services)) if services else _other_images(documents, images)
+    return ImageManifest(text, noun, "#", _entries(text, documents, images, file), stays)
+
+
+def _no_manifest_error(documents: Sequence[Node], file: str) -> SwapError:
+    """Return the error of YAML that is of no known kind; a template's values that name Python are told."""
+    for named in _other_images(documents, [], VALUES_FIELD):
+        return SwapError(
+            file=f"{file}:{named.line}",
             found="is no compose file, manifest or pipeline, but perhaps values for a template",
-            todo=f"There {first.text}.",
+            todo=f"There {named.text}.",
         )
-    raise SwapError(
+    return SwapError(
         file=file,
         found="is not a compose file (services), Kubernetes manifest (apiVersion, kind), GitHub or GitLab pipeline",
         todo="Name a Dockerfile, a compose file, a manifest, a CI file or a devcontainer.json.",
@@ -87,7 +85,7 @@ FAILURES = (YAMLError, ValueError, LookupError, TypeError, AttributeError, Asser
 def _documents(text: str, file: str) -> list[Node]:
     if len(text) > MOST_YAML:
         raise _yaml_error(file, f"it is longer than {MOST_YAML // 1000} KB")
-    depths = accumulate(1 if found[0] in "[{" else -1 for found in BRACKET.finditer(text))
+    depths = accumulate(1 if bracket[0] in "[{" else -1 for bracket in BRACKET.finditer(text))
     if max(depths, default=0) > MOST_NESTED:
         raise _yaml_error(file, "it is nested too deeply")
     try:
@@ -116,8 +114,8 @@ def _scalars(node: Node | None, seen: set[int]) -> Iterator[str]:
     elif isinstance(node, MappingNode | SequenceNode) and id(node) not in seen:
         seen.add(id(node))
         for child in node.value:
-            for one in child if isinstance(child, tuple) else (child,):
-                yield from _scalars(one, seen)
+            for part in child if isinstance(child, tuple) else (child,):
+                yield from _scalars(part, seen)
 
 
 def _get(node: Node | None, key: str, seen: set[int] | None = None) -> Node | None:
@@ -132,7 +130,7 @@ def _get(node: Node | None, key: str, seen: set[int] | None = None) -> Node | No
             return value  # type: ignore[no-any-return]
         if name.value == "<<":
             merged += value.value if isinstance(value, SequenceNode) else [value]
-    return next((found for one in merged if (found := _get(one, key, seen)) is not None), None)
+    return next((inherited for parent in merged if (inherited := _get(parent, key, seen)) is not None), None)
 
 
 def _service_images(services: Node) -> Iterator[NamedImage]:
@@ -143,30 +141,15 @@ def _service_images(services: Node) -> Iterator[NamedImage]:
             yield key.value, image, service
 
 
-def _inline_dockerfiles(text: str, services: Node) -> Iterator[InlineDockerfile]:
-    """Yield the Dockerfiles in services; one that is not a literal text with one indentation is left out."""
-    for key, service in services.value if isinstance(services, MappingNode) else []:
-        node = _get(_get(service, "build"), "dockerfile_inline")
-        start = text.find("\n", node.start_mark.index) + 1 if isinstance(node, ScalarNode) else 0
-        if not isinstance(node, ScalarNode) or node.style != "|" or not start:  # YAML ends lines with more than \n
-            continue
-        lines = LINE.findall(text[start : node.end_mark.index])
-        indent = next((line[: len(line) - len(line.lstrip(" "))] for line in lines if line.strip()), "")
-        end = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(indent)), len(lines))
-        inside = lines[:end]
-        if indent and "".join(inside).strip():
-            span = Span(start, start + len("".join(inside)))
-            plain = "".join(line.removeprefix(indent) if line.strip("\r\n") else line for line in inside)
-            yield InlineDockerfile(str(key.value), line_of(text, start), span, indent, plain)
-
-
 def _built(services: Iterable[Node]) -> Iterator[Caveat]:
-    """Yield what to swap for each service that is built of a file of its own."""
+    """Yield what to swap, or to edit by hand, for each service that is built."""
     for node in services:
         for key, service in node.value if isinstance(node, MappingNode) else []:
             build = _get(service, "build")
-            if build is not None and _get(build, "dockerfile_inline") is None:
-                said = f"'{key.value}' is built: swap {_build_file(build)}"
+            inline = _texts(_get(build, "dockerfile_inline"))
+            if build is not None and (not inline or NAMES_PYTHON.search(inline[0])):
+                todo = "edit the Dockerfile here by hand" if inline else f"swap {_build_file(build)}"
+                said = f"'{key.value}' is built: {todo}"
                 yield Caveat(key.start_mark.line + 1, said, Weight.KNOW)
                 yield from _chosen_by_build(build)
 
@@ -196,11 +179,11 @@ STEPS_IMAGE = "docker://"
 
 
 def _other_images(
-    documents: Iterable[Node], found: Iterable[NamedImage], field: re.Pattern[str] = OTHER_FIELD
+    documents: Iterable[Node], swapped: Iterable[NamedImage], field: re.Pattern[str] = OTHER_FIELD
 ) -> tuple[Caveat, ...]:
     """Return where documents name Python in other fields than those found."""
-    taken, stays = {id(image) for _, image, _ in found}, list[Caveat]()
-    for path, value in (one for document in documents for one in _fields(document, "", {*taken})):
+    taken, stays = {id(image) for _, image, _ in swapped}, list[Caveat]()
+    for path, value in (scalar for document in documents for scalar in _fields(document, "", {*taken})):
         image = str(value.value)
         if path.endswith(".uses") != image.startswith(STEPS_IMAGE) or not field.fullmatch(path) or " " in image:
             continue
@@ -278,13 +261,13 @@ def _container_images(node: Node | None, seen: set[int]) -> Iterator[NamedImage]
             yield from _container_images(value, seen)
 
 
-def _entries(text: str, documents: Sequence[Node], found: list[NamedImage], file: str) -> tuple[ImageEntry, ...]:
+def _entries(text: str, documents: Sequence[Node], images: list[NamedImage], file: str) -> tuple[ImageEntry, ...]:
     """Return one entry for each position: services that share an image by an anchor have one."""
     by_start: dict[int, list[NamedImage]] = {}
-    for one in found:
-        by_start.setdefault(one[1].start_mark.index, []).append(one)
+    for named in images:
+        by_start.setdefault(named[1].start_mark.index, []).append(named)
     platforms = dict(_platforms(documents, set()))
-    all_scopes = {id(scope) for _, _, scope in found}
+    all_scopes = {id(scope) for _, _, scope in images}
     entries = []
     for index, (_, same) in enumerate(sorted(by_start.items())):
         name, image, _ = same[0]
@@ -309,13 +292,13 @@ def _platforms(nodes: Iterable[Node], seen: set[int]) -> Iterator[tuple[int, lis
         if isinstance(node, SequenceNode):
             yield from _platforms(node.value, seen)
             continue
-        runners = [one for key in RUNNERS for one in _texts(_get(node, key))]
-        yield id(node), ["linux/arm64" for one in runners if RUNNER_OF_ARM.search(one)]
+        runners = [runner for key in RUNNERS for runner in _texts(_get(node, key))]
+        yield id(node), ["linux/arm64" for runner in runners if RUNNER_OF_ARM.search(runner)]
         for key, _ in node.value:
             held = _get(node, str(key.value)) if str(key.value) in LISTS_OF_CONTAINERS else None
             for container in held.value if isinstance(held, SequenceNode) else []:
-                yield id(container), [f"linux/{one}" for one in _architectures(node)]
-        yield from (found for found in _platforms((value for _, value in node.value), seen) if found[1])
+                yield id(container), [f"linux/{architecture}" for architecture in _architectures(node)]
+        yield from (placed for placed in _platforms((value for _, value in node.value), seen) if placed[1])
 
 
 def _architectures(pod: Node) -> Iterator[str]:
@@ -327,9 +310,9 @@ def _architectures(pod: Node) -> Iterator[str]:
     terms = _get(required, "nodeSelectorTerms")
     for term in terms.value if isinstance(terms, SequenceNode) else []:
         expressions = _get(term, "matchExpressions")
-        for one in expressions.value if isinstance(expressions, SequenceNode) else []:
-            if [*_texts(_get(one, "key")), *_texts(_get(one, "operator"))] == [ARCHITECTURE, "In"]:
-                yield from _texts(_get(one, "values"))
+        for expression in expressions.value if isinstance(expressions, SequenceNode) else []:
+            if [*_texts(_get(expression, "key")), *_texts(_get(expression, "operator"))] == [ARCHITECTURE, "In"]:
+                yield from _texts(_get(expression, "values"))
 
 
 def _uses(node: Node, seen: set[int]) -> Iterator[Use]:

@@ -1,4 +1,4 @@
-"""What registries and this engine know of the images that a user's files name: their digests and signatures."""
+"""What registries and this engine know of the images that a user's files name: their digests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import find_tagged
-from interlock.engine.registry import registry_digest, require_signed
-from interlock.errors import EngineError, RegistryError, SignatureError
+from interlock.engine.registry import registry_digest
+from interlock.errors import EngineError, RegistryError
 from interlock.results.experiments import Built, Outcome, State
 from interlock.swap.checks import name_with_tag
 from interlock.swap.image_names import is_local, parse_name
@@ -45,15 +45,3 @@ def _digest_now(
             raise
         warn(f"{error.found}: {name} was compared with this engine's alone")
         return digest
-
-
-def signature_problem(image: str, digest_now: str | None, key: str) -> str:
-    """Return why an image is not one that this key has signed; empty if it is."""
-    name, digest = parse_name(image), parse_name(image).digest or digest_now
-    if is_local(name) or not digest:
-        return f"{image} is in no registry, where its signature would be"
-    try:
-        require_signed(f"{name_with_tag(image).rpartition(':')[0]}@{digest}", key)
-    except SignatureError as error:
-        return str(error)
-    return ""

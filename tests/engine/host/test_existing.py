@@ -38,12 +38,13 @@ def served(tmp_path: Path) -> Iterator[str]:
 
 
 def packed(folder: Path) -> str:
-    """Write an archive whose only folder has bin/python, and return its sum."""
+    """Write an archive whose only folder has an interpreter and its library, and return its sum."""
     toy_tarball(folder, FILE)
     unpacked = folder / "toy"
     subprocess.run(["tar", "-xzf", FILE], cwd=folder, check=True)
-    (unpacked / "bin").mkdir()
-    (unpacked / "python9").rename(unpacked / "bin/python")
+    for below in ("bin", "lib/python9.9"):
+        (unpacked / below).mkdir(parents=True)
+    (unpacked / "python9").rename(unpacked / "bin/python9")
     subprocess.run(["tar", "-czf", FILE, "toy"], cwd=folder, check=True)
     return hashlib.sha256((folder / FILE).read_bytes()).hexdigest()
 
@@ -85,10 +86,10 @@ def test_an_archive_is_fetched_proved_and_not_fetched_again(served: str, tmp_pat
     assert (again.reused, again.image_id) == (True, built.image_id)
 
 
-def test_an_archive_with_another_sum_is_unavailable_and_nothing_of_it_stays(served: str, tmp_path: Path) -> None:
+def test_an_archive_with_another_sum_is_refused_and_nothing_of_it_stays(served: str, tmp_path: Path) -> None:
     packed(tmp_path / "served")
     built = build(variant("1" * 64, served), tmp_path)
-    assert built.outcome.state is State.UNAVAILABLE
+    assert built.outcome.state is State.FAILED
     assert "wanted 1111" in built.outcome.reason
     assert not list((tmp_path / "cache").rglob(DONE))
 
@@ -107,7 +108,7 @@ def test_the_users_own_mirror_comes_first(served: str, tmp_path: Path, monkeypat
 def test_an_interpreter_without_the_plain_name_is_used_by_links(tmp_path: Path) -> None:
     packed(tmp_path / "served")
     place = tmp_path / "served/toy"
-    (place / "bin/python").rename(place / "bin/python9.9")
+    (place / "bin/python9").rename(place / "bin/python9.9")
     declared = {"places": [str(place)], "python": "python9.9"}
     one = make_variant("one", version=ANSWERS["version"], interpreter=None, prefix=declared)
     built = build(one, tmp_path)

@@ -20,10 +20,10 @@ from docker.errors import APIError, DockerException, ImageNotFound
 from docker.models.images import Image
 
 from interlock import __version__
+from interlock.catalog.sources import host_of
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine import symbols
 from interlock.engine.build.one_build import EXIT_CODE, last_words, run_build, written_for
-from interlock.engine.build.places import host_of
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files
 from interlock.engine.client import HASH_LABEL, disk_full, no_space, put_tag
 from interlock.engine.ended import run_here

@@ -13,16 +13,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from interlock.catalog.sources import Download
+from interlock.catalog.sources import Download, host_of
 from interlock.engine.build.base import MIRROR as DEBIAN_MIRROR
 from interlock.engine.build.sources import kept, mirror_folder, mirror_url
 from interlock.engine.ended import run_here
 
 # What a machine without a network waits for all places together.
 ANSWER_S = 4.0
-POOL, IN_POOL = "pool/", "/pool/"
+POOL = "pool/"
 # Of a server that only sends whole files.
 CANNOT_SAY = (http.HTTPStatus.METHOD_NOT_ALLOWED, http.HTTPStatus.NOT_IMPLEMENTED)
 
@@ -48,11 +47,6 @@ def _pool_mirrors() -> list[str]:
 def _mirrors_of_apt() -> list[str]:
     said = run_here(["apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI)", "Created-By: Packages"])
     return list(dict.fromkeys(line.rstrip("/") for line in said.stdout.split())) if said.ok else []
-
-
-def host_of(url: str) -> str:
-    """Return the host of a URL, or the text itself if it has none; Debian's mirror is called apt's."""
-    return "apt's mirror" if IN_POOL in url else urlsplit(url).netloc or url
 
 
 @dataclass(eq=False)

@@ -58,7 +58,7 @@ class Account:
         """Return whether no folder on the way to a path is closed to the user."""
         if not self.name:
             return True
-        return all(one.stat().st_mode & 0o001 for one in (path, *path.parents) if one.is_dir())
+        return all(place.stat().st_mode & 0o001 for place in (path, *path.parents) if place.is_dir())
 
 
 MYSELF = Account()
@@ -87,10 +87,10 @@ def find_account() -> Account:
     """Return the user that was made for builds and workloads; MYSELF if there is none."""
     setpriv = shutil.which("setpriv", path=SYSTEM_PROGRAMS)
     try:
-        found = pwd.getpwnam(NAME)
+        user = pwd.getpwnam(NAME)
     except KeyError:
         return MYSELF
-    return Account(NAME, found.pw_uid, found.pw_gid, setpriv) if setpriv else MYSELF
+    return Account(NAME, user.pw_uid, user.pw_gid, setpriv) if setpriv else MYSELF
 
 
 def expected() -> Account:
@@ -106,11 +106,11 @@ def expected() -> Account:
 def ensure_account() -> tuple[Account, str]:
     """Return the user for builds and workloads, made now if need be; or MYSELF, and why there is none."""
     made = "" if find_account().name else _make_account()
-    found = find_account()
-    if not found.name:
+    user = find_account()
+    if not user.name:
         return MYSELF, made or "setpriv, of util-linux, is not here"
-    tried = run_here(found.command(["true"]))
-    return (found, "") if tried.ok else (MYSELF, tried.why)
+    tried = run_here(user.command(["true"]))
+    return (user, "") if tried.ok else (MYSELF, tried.why)
 
 
 def _make_account() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from interlock.catalog import project
@@ -21,42 +20,35 @@ from interlock.errors import BuildError
 def core_here(known: Catalog, cache: Path, account: Account = MYSELF) -> CoreSet:
     """Return the core set of this machine as the engine."""
     chosen = CoreSet([], [])
-    compiler = _why_not_compiled()
+    lacking = toolchain.missing(toolchain.PROGRAMS)
     for label in project.select_labels(known.variants, [CORE]):
         name, mode = split_label(label)
         variant = known.variants[name]
         if variant.kind is SourceKind.SOURCE:
-            reasons, found = [compiler] if compiler else [], label
+            reasons, stands_in = [toolchain.cannot_compile(lacking)] if lacking else [], label
         elif variant.prefix is not None:
-            reasons, found = list(filter(None, [why_not(variant, cache, account)])), label
+            reasons, stands_in = list(filter(None, [why_not(variant, cache, account)])), label
         else:
-            found, reasons = _stand_in(known, variant, cache, account)
-            found = label_of(found, mode) if found and mode else found
+            stands_in, reasons = _stand_in(known, variant, cache, account)
+            stands_in = label_of(stands_in, mode) if stands_in and mode else stands_in
         if reasons:
             chosen.left_out.append((label, "; ".join(reasons)))
         else:
-            chosen.labels.append(found)
+            chosen.labels.append(stands_in)
     return chosen
-
-
-def _why_not_compiled() -> str:
-    lacking = toolchain.missing(toolchain.PROGRAMS)
-    return toolchain.cannot_compile(lacking) if lacking else ""
 
 
 def _stand_in(known: Catalog, variant: Variant, cache: Path, account: Account) -> tuple[str, list[str]]:
     """Return the newest variant that is here in place of one that needs containers; else why there is none."""
     reasons = [f"a variant of kind '{variant.kind.value}' needs a container engine"]
-    for other in _newest_first(one for one in known.variants.values() if one.stands_for == variant.name):
+    standing = [other for other in known.variants.values() if other.stands_for == variant.name]
+    standing.sort(key=lambda other: [int(part) for part in other.release_line.split(".")], reverse=True)
+    for other in standing:
         reason = why_not(other, cache, account)
         if not reason:
             return other.name, []
         reasons.append(f"{other.name}, which stands for it: {reason}")
     return "", reasons
-
-
-def _newest_first(variants: Iterator[Variant]) -> list[Variant]:
-    return sorted(variants, key=lambda one: [int(part) for part in one.release_line.split(".")], reverse=True)
 
 
 def why_not(variant: Variant, cache: Path, account: Account = MYSELF) -> str:
@@ -72,4 +64,4 @@ def why_not(variant: Variant, cache: Path, account: Account = MYSELF) -> str:
         wrong = contradictions(variant, ask_facts(place, variant.prefix.python, account))
     except BuildError as error:
         return error.found
-    return "".join(f"it is another one ({key} '{found}', not '{declared}')" for key, declared, found in wrong[:1])
+    return "".join(f"it is another one ({key} '{answered}', not '{declared}')" for key, declared, answered in wrong[:1])

@@ -26,7 +26,7 @@ def places() -> list[Path]:
 
 def choose(account: Account) -> Path:
     """Return the first place that has room; without any the one with the most."""
-    here = [one for one in places() if one.is_dir() and account.reaches(one)]
+    here = [place for place in places() if place.is_dir() and account.reaches(place)]
     return next(filter(has_room, here), max(here, key=_free_bytes))
 
 
@@ -41,8 +41,8 @@ def _free_bytes(place: Path) -> int:
 
 def file_system(place: Path) -> str:
     """Return the kind of file system that a folder is on."""
-    mounts = [one for one in psutil.disk_partitions(all=True) if place.is_relative_to(one.mountpoint)]
-    return max(mounts, key=lambda one: len(one.mountpoint)).fstype if mounts else "unknown"
+    mounts = [mount for mount in psutil.disk_partitions(all=True) if place.is_relative_to(mount.mountpoint)]
+    return max(mounts, key=lambda mount: len(mount.mountpoint)).fstype if mounts else "unknown"
 
 
 def is_memory(place: Path) -> bool:

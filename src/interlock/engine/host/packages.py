@@ -72,13 +72,14 @@ class HostInstaller:
         ended = self._pip(prefix, ["install", "-q", *QUIET_PIP, "--target", str(folder / "site"), *lines], folder)
         if ended.ok:
             return None
-        said = [one for one in ended.stderr.splitlines() if "ERROR" in one] or ended.stderr.splitlines() or ["nothing"]
+        lines = ended.stderr.splitlines()
+        said = [line for line in lines if "ERROR" in line] or lines or ["nothing"]
         return Outcome(state=State.FAILED, reason=f"pip cannot install {', '.join(lines)}: {said[0]}")
 
     def _versions(self, prefix: Path, site: Path) -> dict[str, str]:
         words = ["list", "--format", "json", "--disable-pip-version-check", "--path", str(site)]
         listed = self._pip(prefix, words, site)
-        return {one["name"].lower(): one["version"] for one in json.loads(listed.stdout or "[]")}
+        return {package["name"].lower(): package["version"] for package in json.loads(listed.stdout or "[]")}
 
     def _pip(self, prefix: Path, words: Sequence[str], folder: Path) -> Ended:
         """Run the prefix's pip with the user's own settings, which say where packages are."""

@@ -41,6 +41,8 @@ from interlock.results.experiments import Built, Facts, Outcome, State
 # Written last: a prefix without it was left half built.
 DONE = "interlock-facts.json"
 LOCALE = "C.UTF-8"
+# In the order in which they run: of what others built the first, of a source the rest.
+SCRIPTS = ("unpack.sh", "build.sh", "finish.sh")
 ANSWER_S = 60
 # Marks a command and all that it starts as an experiment's, by whose name `interlock clean` ends them.
 EXPERIMENT = "INTERLOCK_EXPERIMENT"
@@ -90,8 +92,9 @@ class PrefixBuilder:
     def plan(self, variant: Variant) -> PrefixPlan:
         """Return what would be built now; SourceUnavailableError for a kind of source that only containers have."""
         if variant.prefix is not None:
-            prefix = self._place(variant, variant.prefix)
-            return PrefixPlan(variant=variant, files={}, content_hash="", prefix=prefix)
+            files = _context(variant, self.known, self.texts)
+            prefix = self._place(variant, variant.prefix, content_hash(files, ""))
+            return PrefixPlan(variant=variant, files=files, content_hash="", prefix=prefix)
         files = build_files(variant, self.known, self.texts)
         lacking = toolchain.missing(toolchain.PROGRAMS)
         if lacking:
@@ -112,14 +115,14 @@ class PrefixBuilder:
         )
         return PrefixPlan(variant=variant, files=files, content_hash=identified, prefix=prefix, trains=trains)
 
-    def _place(self, variant: Variant, declared: Prefix) -> Path:
+    def _place(self, variant: Variant, declared: Prefix, unpacked_by: str) -> Path:
         """Return where an interpreter of others is used from, or will be once its archive is fetched."""
-        place, archive = existing.place_of(declared, self.account), existing.archive_of(declared)
+        place = existing.place_of(declared, self.account)
         if place is not None and not existing.needs_links(declared, place):
             return place
-        if place is None and archive is None:
+        if place is None and existing.archive_of(declared) is None:
             raise existing.not_here(variant, declared)
-        identified = archive.sha256[:12] if place is None and archive else f"{place}"[1:].replace("/", "-")
+        identified = unpacked_by[:12] if place is None else f"{place}"[1:].replace("/", "-")
         return self.options.cache / "prefixes" / f"{variant.name}-{identified}"
 
     def find(self, plan: PrefixPlan) -> Built | None:
@@ -135,11 +138,8 @@ class PrefixBuilder:
         return None
 
     def make(self, plan: PrefixPlan) -> Built:
-        """Build and prove a prefix."""
-        if plan.variant.prefix is None:
-            _make(plan, self.options, self.on_step, self.account)
-        else:
-            self._unpack(plan, plan.variant.prefix)
+        """Build and prove a prefix, or fetch one that others built."""
+        _make(plan, self.options, self.on_step, self.account)
         return _describe(plan, reused=False)
 
     def workers(self, _: Sequence[PrefixPlan]) -> int:
@@ -152,20 +152,6 @@ class PrefixBuilder:
             existing.link(plan.prefix, interpreter)
         require_proof(plan.variant, ask_facts(plan.prefix, account=self.account))
         return _describe(plan, reused=True)
-
-    def _unpack(self, plan: PrefixPlan, declared: Prefix) -> None:
-        """Fetch, unpack and prove an interpreter that others built; nothing is left of it if that fails."""
-        archive = existing.archive_of(declared)
-        if archive is None:
-            raise existing.not_here(plan.variant, declared)
-        self.on_step(plan.variant.name, f"fetching {archive.file}")
-        packed = existing.fetch(plan.variant, archive, self.options.cache)
-        try:
-            existing.unpack(plan.variant, packed, plan.prefix)
-            _prove(plan, self.on_step, self.account)
-        except BaseException:
-            shutil.rmtree(plan.prefix, ignore_errors=True)
-            raise
 
 
 def expect(known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
@@ -193,6 +179,10 @@ def build_files(variant: Variant, known: Catalog, texts: FileTexts) -> dict[str,
             found=f"a variant of kind '{variant.kind.value}' needs a container engine",
             todo="Run with --engine docker or podman.",
         )
+    return _context(variant, known, texts)
+
+
+def _context(variant: Variant, known: Catalog, texts: FileTexts) -> dict[str, bytes]:
     files = rendering.context(variant, known, texts)
     files.pop("Dockerfile")
     return files
@@ -239,6 +229,9 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
     log: list[str] = []
     log_name = f"{plan.variant.name}-host"
     settings = {
+        **{name: os.environ[name] for name in (EXPERIMENT,) if name in os.environ},
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": LOCALE,
         "PREFIX": str(plan.prefix),
         "SYMBOLS": str(_symbols(plan.prefix)),
         "BUILD_DIR": str(work / "build"),
@@ -246,8 +239,8 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
         "JOBS": str(os.cpu_count() or 1),
         MIRROR: mirror_url(),
     }
-    environment = network_settings(options.cache, account) | _build_environment() | settings
-    for script in ("build.sh", "finish.sh"):
+    environment = network_settings(options.cache, account) | settings
+    for script in (name for name in SCRIPTS if name in plan.files):
         code = 0
         for line in _lines(account.command(["sh", str(work / "files" / script)]), environment, work, log):
             for step in STEP.findall(line):
@@ -264,24 +257,19 @@ def network_settings(cache: Path, account: Account) -> dict[str, str]:
 
     Another user has a home of its own, with a copy of pip's settings.
     """
-    found = {name: value for name, value in os.environ.items() if NETWORK.search(name)}
+    kept = {name: value for name, value in os.environ.items() if NETWORK.search(name)}
     if not account.name:
-        return found
+        return kept
     home = cache / "home"
     for folder in (".config/pip", ".cache"):
         (home / folder).mkdir(parents=True, exist_ok=True)
-    for settings in (Path(found.get("PIP_CONFIG_FILE", "")), *(Path.home() / place for place in PIP_SETTINGS)):
+    for settings in (Path(kept.get("PIP_CONFIG_FILE", "")), *(Path.home() / place for place in PIP_SETTINGS)):
         if settings.is_file():
             shutil.copyfile(settings, home / PIP_SETTINGS[0])
             break
     account.give(home / ".cache")  # the rest is root's, who writes to it
-    of_home = {name for name in found if name.startswith("XDG_")} | {"PIP_CONFIG_FILE", "PIP_CACHE_DIR"}
-    return {name: value for name, value in found.items() if name not in of_home} | {"HOME": str(home)}
-
-
-def _build_environment() -> dict[str, str]:
-    mark = {name: os.environ[name] for name in (EXPERIMENT,) if name in os.environ}
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": LOCALE, **mark}
+    of_home = {name for name in kept if name.startswith("XDG_")} | {"PIP_CONFIG_FILE", "PIP_CACHE_DIR"}
+    return {name: value for name, value in kept.items() if name not in of_home} | {"HOME": str(home)}
 
 
 def _lines(argv: list[str], environment: dict[str, str], folder: Path, log: list[str]) -> Iterator[str]:

@@ -49,7 +49,7 @@ def could_trace() -> bool:
 
 def _hierarchy() -> Path | None:
     """Return where cgroups of version 2 are mounted."""
-    return next((one for one in HIERARCHIES if (one / "cgroup.controllers").is_file()), None)
+    return next((root for root in HIERARCHIES if (root / "cgroup.controllers").is_file()), None)
 
 
 def _own_cgroup() -> Path | None:
@@ -129,9 +129,9 @@ def counting(program: Path, cgroup: Path, words: Sequence[str], folder: Path) ->
         ) as process,
     ):
         try:
-            found = HostProfiler(process, said_to)
-            found.wait_until_ready()
-            yield found
+            at_work = HostProfiler(process, said_to)
+            at_work.wait_until_ready()
+            yield at_work
         finally:
             process.kill()
 

@@ -199,10 +199,12 @@ def run_process(argv: list[str], deadline_s: float, environment: Mapping[str, st
         except FloodError:
             flooded = True
         finally:
-            end_all_of(owner)
-    code = None if late else _as_engines_say(process.returncode)
+            _kill_all(lambda process: process.environ().get(PROCESS_OWNER) == owner)
+    # As engines and shells report it: 128 and the signal's number for a signal.
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     if flooded:
         return Ended(None, "", "", False, flooded=True)
+    code = None if late else code
     return Ended(code, stdout.decode("utf-8", "replace"), stderr.decode("utf-8", "replace"), late)
 
 
@@ -260,11 +262,6 @@ class ProcessChannel:
         return os.read(self._output.fileno(), RECEIVE_BYTES)
 
 
-def end_all_of(owner: str) -> None:
-    """Kill every process with this owner until none is left; EngineError if one cannot be killed."""
-    _kill_all(lambda process: process.environ().get(PROCESS_OWNER) == owner)
-
-
 def end_all_in(folder: Path) -> None:
     """Kill every process that runs in the folder or whose environment names a path in it.
 
@@ -279,13 +276,14 @@ def end_all_in(folder: Path) -> None:
 
 
 def _kill_all(belongs: Callable[[psutil.Process], bool]) -> None:
+    """Kill these processes until none is left; EngineError if one cannot be killed."""
     limit = time.monotonic() + GONE_S
-    while found := list(_processes(belongs)):
-        for process in found:
+    while processes := list(_processes(belongs)):
+        for process in processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         if time.monotonic() > limit:
-            numbers = [process.pid for process in found]
+            numbers = [process.pid for process in processes]
             raise EngineError(
                 found=f"processes {numbers} do not end",
                 todo="Kill them: `ps -o pid,stat,wchan,args -p PID` shows what they wait for.",
@@ -298,11 +296,6 @@ def _processes(belongs: Callable[[psutil.Process], bool]) -> Iterator[psutil.Pro
         # Others' processes cannot be read, and any may end meanwhile.
         with suppress(psutil.Error):
             with reading_it(process):
-                found = belongs(process)
-            if found:
+                is_meant = belongs(process)
+            if is_meant:
                 yield process
-
-
-def _as_engines_say(code: int) -> int:
-    """Return the exit code as engines and shells report it: 128 and the signal's number for a signal."""
-    return code if code >= 0 else 128 - code

@@ -64,7 +64,7 @@ def choose(cache: Path) -> HostServer:
         said = f"{' and '.join(lacking)} of the distribution, {size_bytes / 1e6:.1f} MB, unpacked into the cache"
         return HostServer("nginx", f"nginx ({said})", lacking)
     if _program("openssl", cache) is None:
-        need = [one for one in toolchain.SERVER if one.what in lacking]
+        need = [program for program in toolchain.SERVER if program.what in lacking]
         raise UnsupportedHereError(
             key="server", found=f"this machine has no {' and no '.join(lacking)}", todo=toolchain.install_command(need)
         )
@@ -83,9 +83,9 @@ def words(cache: Path) -> str:
 
 def _program(name: str, cache: Path) -> Path | None:
     """Return a program of this machine or of the cache."""
-    found = None if name == "caddy" else toolchain.find(name)
+    here = None if name == "caddy" else toolchain.find(name)
     places = (folder_of(cache) / place / name for place in ("usr/sbin", "usr/bin", "bin"))
-    return Path(found) if found else next((one for one in places if one.is_file()), None)
+    return Path(here) if here else next((place for place in places if place.is_file()), None)
 
 
 def _bytes_of_packages(names: tuple[str, ...]) -> float:
@@ -199,9 +199,9 @@ def free_address() -> str:
 
 
 def _is_free(address: str, port: int) -> bool:
-    with socket.socket() as one:
+    with socket.socket() as listener:
         try:
-            one.bind((address, port))
+            listener.bind((address, port))
         except OSError:
             return False
     return True

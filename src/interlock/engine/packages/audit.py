@@ -34,6 +34,7 @@ from interlock.untrusted import parse_json
 FOR_DEVELOPERS = re.compile(
     r"^(tests?|testing|conftest|test_.*|.*_tests?|_test.*|examples?|docs?|benchmarks?|setup|noxfile|tasks)$"
 )
+NOT_PUBLIC = re.compile(f"_|{FOR_DEVELOPERS.pattern}")
 SOURCE, EXTENSION = ".py", ".so"
 
 
@@ -57,18 +58,18 @@ ANSWERED = {"module": str, "error": str, "by": str}
 
 def said_objects(output: str, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the JSON objects among the lines that have these fields, of these types."""
-    found = []
+    objects = []
     for line in output.splitlines():
         with suppress(ValueError):
-            one = parse_json(line) if line.startswith("{") else None
-            if isinstance(one, dict) and all(name in one and isinstance(one[name], fields[name]) for name in fields):
-                found.append(one)
-    return found
+            said = parse_json(line) if line.startswith("{") else None
+            if isinstance(said, dict) and all(name in said and isinstance(said[name], fields[name]) for name in fields):
+                objects.append(said)
+    return objects
 
 
 def parse(output: str) -> list[Distribution]:
     """Parse the output of `inside/audit.py --packages`: a JSON object per line."""
-    return [Distribution(one["name"], one["version"], one["files"]) for one in said_objects(output, DISTRIBUTION)]
+    return [Distribution(said["name"], said["version"], said["files"]) for said in said_objects(output, DISTRIBUTION)]
 
 
 def top_modules(files: Sequence[str]) -> list[str]:
@@ -78,19 +79,20 @@ def top_modules(files: Sequence[str]) -> list[str]:
     """
     modules = dict(_modules(files))
     packages = {name for name, path in modules.items() if path.stem.split(".")[0] == "__init__"}
-    found = [name for name in modules if not any(parent in packages for parent in _parents(name))]
-    return sorted(name for name in found if _is_public(name))
+    names = [name for name in modules if not any(parent in packages for parent in _parents(name))]
+    parts_of = {name: name.split(".") for name in names}
+    return sorted(name for name, parts in parts_of.items() if not any(map(NOT_PUBLIC.match, parts)))
 
 
 def extension_modules(files: Sequence[str]) -> list[str]:
     """Return the extension modules, private ones included (each may switch the GIL on), without those for tests."""
-    found = [name for name, path in _modules(files) if path.suffix == EXTENSION]
-    return sorted(name for name in set(found) if not any(map(FOR_DEVELOPERS.match, name.split("."))))
+    names = [name for name, path in _modules(files) if path.suffix == EXTENSION]
+    return sorted(name for name in set(names) if not any(map(FOR_DEVELOPERS.match, name.split("."))))
 
 
 def owners(distributions: Iterable[Distribution]) -> dict[str, str]:
     """Return the canonical name of the distribution that each module belongs to."""
-    return {name: one.key for one in distributions for name, _ in _modules(one.files)}
+    return {name: distribution.key for distribution in distributions for name, _ in _modules(distribution.files)}
 
 
 def owner_of(module: str, owned: Mapping[str, str]) -> str:
@@ -114,11 +116,6 @@ def _modules(files: Sequence[str]) -> Iterator[tuple[str, PurePosixPath]]:
 def _parents(module: str) -> list[str]:
     parts = module.split(".")
     return [".".join(parts[:end]) for end in range(1, len(parts))]
-
-
-def _is_public(module: str) -> bool:
-    parts = module.split(".")
-    return not any(part.startswith("_") or FOR_DEVELOPERS.match(part) for part in parts)
 
 
 INSTALL_S, LIST_S = 900, 60
@@ -174,13 +171,13 @@ def run_jobs(inside: PipContainer, jobs: Sequence[ImportJob]) -> tuple[str | Non
     # A second for each process to start and end, which its deadline does not include.
     limit_s = LIST_S + sum(job.deadline_s + len(job.modules) for job in jobs)
     output = _must(inside, ["python", PROGRAM, JOBS, str(NORMAL_USER)], limit_s)
-    bare = next((one["bare"] for one in said_objects(output, {"bare": str | None})), None)
+    bare = next((said["bare"] for said in said_objects(output, {"bare": str | None})), None)
     return bare, _by_job(said_objects(output, ANSWERED), jobs)
 
 
 def _by_job(lines: Sequence[Mapping[str, Any]], jobs: Sequence[ImportJob]) -> list[list[ImportResult]]:
     """Return the answers of each job; they are in the order of the jobs, and a sweep may have run out of time."""
-    found: list[list[ImportResult]] = []
+    by_job: list[list[ImportResult]] = []
     rest = list(lines)
     for job in jobs:
         answers = []
@@ -188,15 +185,15 @@ def _by_job(lines: Sequence[Mapping[str, Any]], jobs: Sequence[ImportJob]) -> li
             if rest and rest[0]["module"] == module:
                 line = rest.pop(0)
                 answers.append(ImportResult(module, line["error"], line["by"]))
-        found.append(answers)
-    return found
+        by_job.append(answers)
+    return by_job
 
 
 def _must(inside: PipContainer, argv: list[str], deadline_s: float) -> str:
     said = inside.run(argv, deadline_s)
     if not said.ok:
-        found = failure(said, deadline_s)
-        raise EngineError(key=argv[-1], found=found, todo="This is a bug in Interlock: please report it.")
+        why = failure(said, deadline_s)
+        raise EngineError(key=argv[-1], found=why, todo="This is a bug in Interlock: please report it.")
     return said.stdout
 
 
@@ -214,20 +211,20 @@ def import_jobs(
     """
     wanted = {wheel.package.key: wheel for wheel in wheels if wheel.path}
     jobs: list[ImportJob] = []
-    for one in there:
-        if one.key in wanted:
-            is_swept = gil is Gil.OFF or wanted[one.key].build_s is not None
-            jobs += _jobs(one, is_swept=is_swept)
+    for distribution in there:
+        if distribution.key in wanted:
+            is_swept = gil is Gil.OFF or wanted[distribution.key].build_s is not None
+            jobs += _jobs(distribution, is_swept=is_swept)
     return [*jobs, *(ImportJob("", [module], IMPORT_S) for module in further)]
 
 
-def _jobs(one: Distribution, *, is_swept: bool) -> Iterator[ImportJob]:
-    modules = top_modules(one.files)
+def _jobs(distribution: Distribution, *, is_swept: bool) -> Iterator[ImportJob]:
+    modules = top_modules(distribution.files)
     for module in modules:
-        yield ImportJob(one.key, [module], IMPORT_S)
-    extensions = [name for name in extension_modules(one.files) if name not in modules]
+        yield ImportJob(distribution.key, [module], IMPORT_S)
+    extensions = [name for name in extension_modules(distribution.files) if name not in modules]
     if is_swept and extensions:
-        yield ImportJob(one.key, extensions, EXTENSIONS_S, is_sweep=True)
+        yield ImportJob(distribution.key, extensions, EXTENSIONS_S, is_sweep=True)
 
 
 def imports_by_package(
@@ -237,17 +234,17 @@ def imports_by_package(
 
     A sweep's import error counts only if a library is missing: few extension modules can be imported by themselves.
     """
-    found: dict[str, list[ModuleImport]] = {}
+    imports: dict[str, list[ModuleImport]] = {}
     for job, row in zip(jobs, answers, strict=True):
-        kept = [one for one in row if not job.is_sweep or one.by or LACKS_LIBRARY in one.error]
-        found.setdefault(job.package, []).extend(_imported(one, job, owned) for one in kept)
-    return found
+        kept = [result for result in row if not job.is_sweep or result.by or LACKS_LIBRARY in result.error]
+        imports.setdefault(job.package, []).extend(_imported(result, job, owned) for result in kept)
+    return imports
 
 
-def _imported(one: ImportResult, job: ImportJob, owned: Mapping[str, str]) -> ModuleImport:
-    owner = (owner_of(one.by, owned) or job.package) if one.by else ""
-    error = one.error if not job.is_sweep or LACKS_LIBRARY in one.error else ""
-    return ModuleImport(module=one.module, error=error, gil_by=one.by, gil_package=owner)
+def _imported(result: ImportResult, job: ImportJob, owned: Mapping[str, str]) -> ModuleImport:
+    owner = (owner_of(result.by, owned) or job.package) if result.by else ""
+    error = result.error if not job.is_sweep or LACKS_LIBRARY in result.error else ""
+    return ModuleImport(module=result.module, error=error, gil_by=result.by, gil_package=owner)
 
 
 def package_rows(

@@ -198,13 +198,13 @@ def _recorded(client: DockerClient, image_id: str, packages: PackageSet) -> dict
         with archive(container, _record(packages)) as tar:
             entry = tar.getmembers()[0]
             member = tar.extractfile(entry) if entry.isreg() else None  # a link to itself has no end
-            found = untrusted.parse_json(member.read()) if member else None
+            versions = untrusted.parse_json(member.read()) if member else None
     except (ContentError, ValueError, IndexError):  # what is installed runs, and may write there
         return None
     finally:
         leftovers.remove(container)
-    is_list = isinstance(found, dict) and all(isinstance(version, str) for version in found.values())
-    return found if is_list else None
+    is_list = isinstance(versions, dict) and all(isinstance(version, str) for version in versions.values())
+    return versions if is_list else None
 
 
 def _record(packages: PackageSet) -> str:

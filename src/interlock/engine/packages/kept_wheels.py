@@ -32,19 +32,19 @@ MOST_RECORD_BYTES = 1 << 16
 def take_out(container: Container, folder: str, name: str, into: Path) -> Path:
     """Copy the one wheel of this package from a container in which nothing runs; ContentError if it has none."""
     with archive(container, folder, MOST_BYTES) as tar:
-        found = [entry for entry in tar if entry.name.endswith(".whl")]
-        if len(found) != 1:
-            raise ContentError(f"the build left {len(found)} wheels in place of one")
-        return _checked(_written(tar, found[0], into), name)
+        wheels = [entry for entry in tar if entry.name.endswith(".whl")]
+        if len(wheels) != 1:
+            raise ContentError(f"the build left {len(wheels)} wheels in place of one")
+        return _checked(_written(tar, wheels[0], into), name)
 
 
 def _checked(wheel: Path, name: str) -> Path:
     try:
-        found, *_ = parse_wheel_filename(wheel.name)
+        built, *_ = parse_wheel_filename(wheel.name)
     except InvalidWheelFilename as error:
         raise ContentError(f"the build left no wheel: {error}") from None
-    if found != canonicalize_name(name):
-        raise ContentError(f"the build left a wheel of {found}")
+    if built != canonicalize_name(name):
+        raise ContentError(f"the build left a wheel of {built}")
     if not zipfile.is_zipfile(wheel):
         raise ContentError(f"{wheel.name}, which the build left, is not a valid wheel")
     return wheel

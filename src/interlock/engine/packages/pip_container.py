@@ -50,6 +50,7 @@ SECTIONS = ("global", "install", ":env:")
 ALIASES = {"default-timeout": "timeout", "pypi-url": "index-url"}
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+TRUSTING = ("PIP_CERT", "GIT_SSL_CAINFO", *BUNDLES)
 SYSTEM_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 OF_THE_AUDIT = {
     "PIP_CACHE_DIR": f"{AUDIT}/pip",
@@ -78,8 +79,8 @@ def gather(variables: Iterable[str], lines: Iterable[str]) -> PipSettings:
     """Return this machine's settings, with the variables and paths that lines of requirements files need."""
     known = settings_of(_config_list(), os.environ)
     named = {name: os.environ[name] for name in variables if name in os.environ}
-    found = translate(known, os.environ, named)
-    return replace(found, host_network=found.host_network or _is_here(lines))
+    settings = translate(known, os.environ, named)
+    return replace(settings, host_network=settings.host_network or _is_here(lines))
 
 
 def _config_list() -> str:
@@ -90,16 +91,16 @@ def _config_list() -> str:
 
 def settings_of(config_list: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the kept settings by pip's names, from `pip config list` or, if that is empty, from the environment."""
-    found: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
+    by_section: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for line in config_list.splitlines():
         key, _, value = line.partition("=")
         section, _, name = key.rpartition(".")
-        if section in found:
-            found[section][name] = str(ast.literal_eval(value))
+        if section in by_section:
+            by_section[section][name] = str(ast.literal_eval(value))
     for name, value in environment.items() if not config_list else ():
         if name.startswith("PIP_"):
-            found[":env:"][name.removeprefix("PIP_").lower().replace("_", "-")] = value
-    merged = {ALIASES.get(name, name): value for section in SECTIONS for name, value in found[section].items()}
+            by_section[":env:"][name.removeprefix("PIP_").lower().replace("_", "-")] = value
+    merged = {ALIASES.get(name, name): value for section in SECTIONS for name, value in by_section[section].items()}
     return {name: " ".join(value.split()) for name, value in merged.items() if name in KEPT and value.strip()}
 
 
@@ -122,7 +123,7 @@ def translate(known: Mapping[str, str], environment: Mapping[str, str], named: M
     proxies = {name: value for name, value in environment.items() if name.lower() in PROXIES}
     variables = {f"PIP_{name.upper().replace('-', '_')}": value for name, value in settings.items() if value}
     return PipSettings(
-        {**OF_THE_AUDIT, **named, **proxies, **variables, **(_trusting(CERTIFICATES) if bundle else {})},
+        {**OF_THE_AUDIT, **named, **proxies, **variables, **dict.fromkeys(TRUSTING if bundle else (), CERTIFICATES)},
         files,
         _is_here([*settings.values(), *proxies.values()]),
     )
@@ -134,12 +135,6 @@ def _bundle(cert: str, environment: Mapping[str, str]) -> Path | None:
     default = ssl.get_default_verify_paths().cafile
     paths = [Path(name).expanduser() for name in named if name] + [SYSTEM_BUNDLE] + ([Path(default)] if default else [])
     return next((path for path in paths if path.is_file()), None)
-
-
-def _trusting(bundle: str) -> dict[str, str]:
-    return dict.fromkeys(
-        ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"), bundle
-    )
 
 
 def _moved(value: str, place: str, files: dict[str, Path]) -> list[str]:
@@ -337,9 +332,9 @@ def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalo
     dockerfile = ON_TOOLCHAIN if context else builder_on_image(base.build_packages)
     known_by = content_hash({**context, "builder": dockerfile.encode()}, image.image_id)
     tag = f"interlock/builder:{image.tag.rpartition(':')[2]}"
-    found = find_image(client, tag, known_by)
-    if found is not None:
-        return str(found.id)
+    builder = find_image(client, tag, known_by)
+    if builder is not None:
+        return str(builder.id)
     # BuildKit takes names alone in a FROM.
     parent = image.tag if has_buildkit(client) else image.image_id
     arguments = {"VARIANT": parent, **_toolchain(client, context, image)}

@@ -29,8 +29,8 @@ NOT_FETCHED = re.compile(r"Could not fetch URL \S+: (?!404 )(.+?)(?: for url: .*
 
 def pip_version(said: str) -> tuple[int, int] | None:
     """Return the version in the output of `pip --version`; None if it is something else."""
-    found = PIP_VERSION.match(said)
-    return (int(found[1]), int(found[2])) if found else None
+    version = PIP_VERSION.match(said)
+    return (int(version[1]), int(version[2])) if version else None
 
 
 def failure(said: Ended, deadline_s: float) -> str:
@@ -44,7 +44,7 @@ def last_words(output: str) -> str:
     """Return the lines that say why pip, or a program that it ran, failed: a few, short enough for a table."""
     if conflict := CONFLICT.search(output):
         return _shortened([f"conflict: {'; '.join(line.strip() for line in conflict[1].splitlines())}"])
-    starts = [found.end() for found in PROGRAM.finditer(output)]
+    starts = [start.end() for start in PROGRAM.finditer(output)]
     said = PROGRAM_END.split(output[starts[-1] :], maxsplit=1)[0] if starts else output
     lines = [line.strip() for line in said.splitlines()]
     lines = [line for line in lines if line and not NOISE.match(line)]
@@ -76,5 +76,5 @@ def _shortened(lines: list[str]) -> str:
 
 def not_fetched(log: str) -> str:
     """Return what pip's log says of the last page that an index should have and did not give; empty without one."""
-    found = NOT_FETCHED.findall(log)
-    return found[-1] if found else ""
+    reasons = NOT_FETCHED.findall(log)
+    return reasons[-1] if reasons else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -29,6 +30,11 @@ class Resolved:
         return canonicalize_name(self.name)
 
     @property
+    def file(self) -> str:
+        """Return the file's name, as pip writes it."""
+        return unquote(self.place.partition("#")[0].rpartition("/")[2])
+
+    @property
     def lasting(self) -> bool:
         """Return whether the file is pinned by a hash, so that what was built from it can be kept."""
         return "#sha256=" in self.spec
@@ -41,7 +47,7 @@ def parse_report(text: str) -> list[Resolved]:
     """
     try:
         report = parse_json(text)
-        items: dict[str, Any] = {canonicalize_name(one["metadata"]["name"]): one for one in report["install"]}
+        items: dict[str, Any] = {canonicalize_name(item["metadata"]["name"]): item for item in report["install"]}
         wanted = _applying(items, report["environment"])
         return [_resolved(item, wanted[key]) for key, item in items.items()]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -72,27 +78,27 @@ def _spec(name: str, info: Mapping[str, Any]) -> str:
 
 def _applying(items: Mapping[str, Mapping[str, Any]], environment: Mapping[str, str]) -> dict[str, list[Requirement]]:
     """Return what each package requires of others in this environment, with the extras that are asked of it."""
-    requires = {key: _requirements(one["metadata"]) for key, one in items.items()}
-    extras = {key: set(one.get("requested_extras", [])) for key, one in items.items()}
-    found: dict[str, list[Requirement]] = {}
+    requires = {key: _requirements(item["metadata"]) for key, item in items.items()}
+    extras = {key: set(item.get("requested_extras", [])) for key, item in items.items()}
+    applying: dict[str, list[Requirement]] = {}
     before: object = None
     while before != extras:  # an extra may ask for another package's extra
-        before = {key: set(some) for key, some in extras.items()}
-        for key, some in requires.items():
-            found[key] = [one for one in some if _applies(one, environment, extras[key])]
-            for one in found[key]:
-                extras.get(canonicalize_name(one.name), set()).update(one.extras)
-    return found
+        before = {key: set(asked) for key, asked in extras.items()}
+        for key, requirements in requires.items():
+            applying[key] = [needed for needed in requirements if _applies(needed, environment, extras[key])]
+            for requirement in applying[key]:
+                extras.get(canonicalize_name(requirement.name), set()).update(requirement.extras)
+    return applying
 
 
 def _requirements(metadata: Mapping[str, Any]) -> list[Requirement]:
-    found = []
+    requirements = []
     for text in metadata.get("requires_dist") or []:
         try:
-            found.append(Requirement(text))
+            requirements.append(Requirement(text))
         except InvalidRequirement:  # pip has warned about it and gone on
             continue
-    return found
+    return requirements
 
 
 def _applies(requirement: Requirement, environment: Mapping[str, str], extras: Collection[str]) -> bool:
@@ -103,5 +109,7 @@ def _applies(requirement: Requirement, environment: Mapping[str, str], extras: C
 
 def needed_by(packages: Sequence[Resolved], name: str) -> list[str]:
     """Return the packages that require this one, by canonical names."""
-    asking = {one.key for one in packages if name in {canonicalize_name(wanted.name) for wanted in one.requires}}
+    asking = {
+        package.key for package in packages for wanted in package.requires if canonicalize_name(wanted.name) == name
+    }
     return sorted(asking - {name})

@@ -61,7 +61,7 @@ def plain_path(value: str) -> Path:
 
 
 def fragment(url: str) -> str:
-    return f"#{found}" if (found := urlsplit(url).fragment) else ""
+    return f"#{part}" if (part := urlsplit(url).fragment) else ""
 
 
 def split_marker(text: str) -> tuple[str, str]:
@@ -70,8 +70,8 @@ def split_marker(text: str) -> tuple[str, str]:
 
 
 def split_extras(text: str) -> tuple[str, str]:
-    found = EXTRAS.match(text)
-    return (found[1].strip(), found[2] or "") if found else (text, "")
+    parts = EXTRAS.match(text)
+    return (parts[1].strip(), parts[2] or "") if parts else (text, "")
 
 
 def unquoted(value: str) -> str:
@@ -150,12 +150,12 @@ def read(names: Sequence[str], read_text: ReadText, exists: Exists) -> Requireme
     reader = _Reader(read_text, exists)
     for name in names:
         reader.file(Path(name), "", is_constraint=False)
-    found = reader.found
-    if not found.lines:
+    requirements = reader.found
+    if not requirements.lines:
         raise RequirementsError(
             file=", ".join(names), found="no requirement", todo="Add requirements, or name another file."
         )
-    return replace(found, files=list(names))
+    return replace(requirements, files=list(names))
 
 
 class _Reader:
@@ -221,9 +221,9 @@ class _Reader:
         (self.found.constraints if is_constraint else self.found.lines).append(line)
 
     def _option(self, line: Line) -> tuple[str, str]:
-        found = OPTION.match(line.text)
-        option = SHORT.get(found[1], found[1]) if found else ""
-        value = (found[2] if found else "").strip()
+        parts = OPTION.match(line.text)
+        option = SHORT.get(parts[1], parts[1]) if parts else ""
+        value = (parts[2] if parts else "").strip()
         if option not in GLOBAL and option not in SHORT.values():
             raise _wrong(line, f"'{line.text}' is not an option of requirements files", "Remove or correct it.")
         if GLOBAL.get(option, True) != bool(value):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import unquote
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -50,10 +49,10 @@ class Resolution:
     failures: list[Unmet]
 
     def line(self, key: str) -> Line | None:
-        return next(line for one, line in self.packages if one.key == key)
+        return next(line for package, line in self.packages if package.key == key)
 
     def needed_by(self, key: str) -> list[str]:
-        return needed_by([one for one, _ in self.packages], key)
+        return needed_by([package for package, _ in self.packages], key)
 
 
 class Resolver:
@@ -79,14 +78,14 @@ class Resolver:
         todo = [list(self._wanted.lines)]
         while todo:
             lines = todo.pop()
-            found = self._ask([*accepted, *lines])
-            if not isinstance(found, Ended):
-                accepted, packages = [*accepted, *lines], found
+            answer = self._ask([*accepted, *lines])
+            if not isinstance(answer, Ended):
+                accepted, packages = [*accepted, *lines], answer
             elif len(lines) > 1:
                 middle = len(lines) // 2
                 todo += [lines[middle:], lines[:middle]]
             else:
-                todo += [[line] for line in self._needs(lines[0], found, is_first=not accepted)]
+                todo += [[line] for line in self._needs(lines[0], answer, is_first=not accepted)]
         return self._resolution(packages)
 
     def bring(self, inside: PipContainer) -> None:
@@ -114,21 +113,21 @@ class Resolver:
 
     def _needs(self, line: Line, said: Ended, *, is_first: bool) -> list[Line]:
         """Return what the package of a line needs, if that is why pip failed; otherwise keep the line's failure."""
-        found = self._ask([line], "--no-deps")
-        if isinstance(found, Ended):
-            return self._fail(line, found)
-        if not found:  # its marker leaves it out: the lines before it fail now
+        answer = self._ask([line], "--no-deps")
+        if isinstance(answer, Ended):
+            return self._fail(line, answer)
+        if not answer:  # its marker leaves it out: the lines before it fail now
             return self._fail(line, said)
         if not is_first and not isinstance(self._ask([line]), Ended):
             return self._fail(line, said)  # it contradicts the lines before it
-        own = found[0]
+        own = answer[0]
         known = self._alone.setdefault(own.key, own)
         if known is not own:
             return [] if known.version == own.version else self._fail(line, said)
         # Where hashes are checked every package has a line of its own.
-        named = {one.name for one in self._wanted.lines} if self._wanted.hashed else set()
-        left = [one for one in own.requires if canonicalize_name(one.name) not in {*named, *self._failures}]
-        return [Line(_text(one), "", 0, canonicalize_name(one.name)) for one in left]
+        named = {asked.name for asked in self._wanted.lines} if self._wanted.hashed else set()
+        left = [needed for needed in own.requires if canonicalize_name(needed.name) not in {*named, *self._failures}]
+        return [Line(_text(needed), "", 0, canonicalize_name(needed.name)) for needed in left]
 
     def _fail(self, line: Line, said: Ended) -> list[Line]:
         name = line.name or (line.path.name if line.path else line.text)
@@ -157,9 +156,9 @@ class Resolver:
         return f" ({said})" if said else ""
 
     def _resolution(self, packages: list[Resolved]) -> Resolution:
-        found = list({one.key: one for one in [*packages, *self._alone.values()]}.values())
-        failures = [replace(one, needed_by=needed_by(found, name)) for name, one in self._failures.items()]
-        return Resolution([(one, self._line(one.name, one.place)) for one in found], failures)
+        unique = list({package.key: package for package in [*packages, *self._alone.values()]}.values())
+        failures = [replace(unmet, needed_by=needed_by(unique, name)) for name, unmet in self._failures.items()]
+        return Resolution([(package, self._line(package.name, package.place)) for package in unique], failures)
 
     def _line(self, name: str, place: str) -> Line | None:
         return line_for(self._wanted, name, place, self._places)
@@ -227,7 +226,7 @@ class WheelBuilder:
         if reason and len(packages) > 1:
             return {key: wheel for package in packages for key, wheel in self._download([package]).items()}
         return {
-            package.key: Wheel(package, "" if reason else f"{WHEELS}/{_file_of(package)}", reason=reason)
+            package.key: Wheel(package, "" if reason else f"{WHEELS}/{package.file}", reason=reason)
             for package in packages
         }
 
@@ -251,8 +250,8 @@ class WheelBuilder:
 
     def _taken(self, package: Resolved, folder: Path) -> Wheel | None:
         """Return the wheel that an earlier audit built from the same source with the same builder; None without one."""
-        found = self.kept.take(self._key(package), folder) if package.lasting else None
-        return found and Wheel(package, self._brought(package, found[0]), found[1])
+        wheel = self.kept.take(self._key(package), folder) if package.lasting else None
+        return wheel and Wheel(package, self._brought(package, wheel[0]), wheel[1])
 
     def _brought(self, package: Resolved, wheel: Path) -> str:
         place = f"{BUILT}/{package.key}/{wheel.name}"
@@ -270,7 +269,3 @@ class WheelBuilder:
         # The lines have the hashes; with the option pip would also ask for hashes of build requirements.
         said = inside.pip(*words, "--no-deps", "--quiet", "-r", ASKED, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")
         return failure(said, deadline_s)
-
-
-def _file_of(package: Resolved) -> str:
-    return unquote(package.place.partition("#")[0].rpartition("/")[2])
