@@ -10,7 +10,8 @@ import pytest
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.engine.build import builds
-from interlock.engine.build.builds import AGAIN, ImageBuilder, verify
+from interlock.engine.build.builds import ImageBuilder
+from interlock.engine.build.verifying import AGAIN, verify
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError
 from interlock.results.experiments import State

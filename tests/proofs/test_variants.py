@@ -10,7 +10,8 @@ from interlock.catalog.overlay import SHARED_FILES
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build import contract
-from interlock.engine.build.builds import ImageBuilder, last_layer, verify
+from interlock.engine.build.builds import ImageBuilder
+from interlock.engine.build.verifying import last_layer, verify
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State

@@ -23,6 +23,7 @@ from interlock.engine.build.helper_images import ensure_helper, find_helper
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.build.places import Answers
 from interlock.engine.build.training import Training, train
+from interlock.engine.build.verifying import verify
 from interlock.engine.client import Address, docker_address
 from interlock.engine.ownership import Life, labels_of
 from interlock.engine.packages.installer import COMPILE, ImageInstaller
@@ -78,7 +79,7 @@ class DockerEngine:
         if not options.verifies:
             return built
         again = self._builder(known, replace(options, rebuild=""), on_step)
-        return [builds.verify(again, name) for name in names]
+        return [verify(again, name) for name in names]
 
     def to_train(
         self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep

@@ -1,36 +1,29 @@
-"""Builds variants into what an engine runs them from: what is unchanged is left alone, the rest is built and proved.
-
-`verify` builds an image once more from nothing and compares the layers bit by bit.
-"""
+"""Builds variants into what an engine runs them from: what is unchanged is left alone, the rest is built and proved."""
 
 from __future__ import annotations
 
 import datetime
-import hashlib
 import os
 import shlex
-import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException
+from docker.errors import DockerException
 
 from interlock import __version__
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.trained import TrainedProfile
 from interlock.catalog.variants import SourceKind, Variant
-from interlock.engine import machine, symbols
+from interlock.engine import machine
 from interlock.engine.build.base import ensure_base, find_pulled, pull
 from interlock.engine.build.helper_images import begin_helpers
 from interlock.engine.build.image import (
-    HERE,
     BuildPlan,
     ImagePlan,
     ask_facts,
@@ -40,7 +33,6 @@ from interlock.engine.build.image import (
     content_hash,
     describe_image,
     find_image,
-    id_of_tag,
     require_proof,
     take_tag,
 )
@@ -48,11 +40,9 @@ from interlock.engine.build.one_build import has_buildkit
 from interlock.engine.build.places import Answers
 from interlock.engine.build.sources import find_prefix, identity, packed_files
 from interlock.engine.client import engine_words
-from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import BuildOptions, Engine, OnStep
 from interlock.engine.registry import pull as pull_built
 from interlock.engine.registry import pull_base
-from interlock.engine.run.archives import archive
 from interlock.engine.side_by_side import side_by_side, worker_count
 from interlock.engine.symbols import symbols_tag
 from interlock.errors import BuildError, InterlockError, NoProfileError, SourceUnavailableError
@@ -64,7 +54,6 @@ BASE_STAGES, TOOLS_STAGE = ("toolchain", "runtime"), "tools"
 NOT_BUILT = "not built, or built from an older file"
 # On two cores.
 TRAINS = "it trains one first, about 5 minutes more"
-AGAIN = "building it again from nothing"
 Planned = TypeVar("Planned", bound=BuildPlan)
 
 
@@ -422,80 +411,3 @@ def write_record(engine: Engine, folder: Path, built: list[Built], run: BuildRun
     path = folder / store.BUILDS_FILE
     store.write_json(path, record)
     return path
-
-
-# Where every variant that is built from a source has its interpreter, in a layer of its own: the image's last.
-INTERPRETER = "/usr/local"
-NAMED_FILES, MOST_BYTES = 5, 4 * 2**30
-
-
-def verify(builder: ImageBuilder, name: str) -> Built:
-    """Build the variant twice and return its image if both builds gave the same interpreter layer, and its symbols.
-
-    BuildError names the files that differ. What is not built from source, or failed, is returned unverified.
-    """
-    client, variant, options, on_step = builder.client, builder.known.variants[name], builder.options, builder.on_step
-    (built,) = build(builder, [name])
-    if built.outcome.state is not State.OK:
-        return built
-    if variant.kind is not SourceKind.SOURCE:
-        on_step(name, "not verified: not built from source")
-        return built
-    if built.training == HERE:
-        on_step(name, "not verified: it was trained here, and no two trainings count the same")
-        return built
-    again = replace(options, rebuild=str(time.time_ns()))
-    on_step(name, AGAIN)
-    plan = replace(builder, options=again).plan(variant.at(built.version))
-    _compare(client, plan, built.image_id, build_image(client, plan, again, make_jobs(), on_step), INTERPRETER)
-    kept = id_of_tag(client, symbols_tag(name))
-    if kept is None:
-        on_step(name, "the symbols of the first build are not here: not compared")
-    else:
-        _compare(client, plan, kept, build_symbols(client, plan, again, make_jobs(), on_step), symbols.FOLDER)
-    on_step(name, f"reproducible: {last_layer(client, built.image_id)}")
-    return built
-
-
-def _compare(client: DockerClient, plan: ImagePlan, one: str, other: str, path: str) -> None:
-    """Raise BuildError unless two images have the same last layer, which is below a path; remove the second one."""
-    try:
-        if last_layer(client, one) != last_layer(client, other):
-            raise _not_reproducible(client, plan.variant.name, one, other, path)
-    finally:
-        # An engine that finds the very same files again may answer with the very same image.
-        if one != other:
-            with suppress(APIError):
-                client.images.remove(other)
-
-
-def last_layer(client: DockerClient, image_id: str) -> str:
-    """Return the digest of an image's last layer, uncompressed (the OCI image specification's diff id)."""
-    return str(client.images.get(image_id).attrs["RootFS"]["Layers"][-1])
-
-
-def _not_reproducible(client: DockerClient, name: str, one: str, other: str, path: str) -> BuildError:
-    differing = sorted(_entries(client, one, path) ^ _entries(client, other, path))
-    paths = list(dict.fromkeys(path for path, _ in differing))
-    more = f" and {len(paths) - NAMED_FILES} more" if len(paths) > NAMED_FILES else ""
-    return BuildError(
-        file=f"variants/{name}.toml",
-        found=f"two builds differ in {', '.join(paths[:NAMED_FILES]) or 'directories alone'}{more}",
-        todo="Find what in these files depends on the time, the path or the order of the build (diffoscope helps).",
-    )
-
-
-def _entries(client: DockerClient, image_id: str, path: str) -> set[tuple[str, str]]:
-    """Return each path of the layer with everything that a layer records about it."""
-    container = client.containers.create(image_id, ["-"], labels=labels_of(f"verify-{os.getpid()}"))
-    try:
-        with archive(container, path, MOST_BYTES) as tar:
-            return {(entry.name, _described(tar, entry)) for entry in tar}
-    finally:
-        container.remove(force=True)
-
-
-def _described(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> str:
-    data = tar.extractfile(entry) if entry.isreg() else None
-    content = hashlib.sha256(data.read()).hexdigest() if data else entry.linkname
-    return f"{entry.mode:o} {entry.uid}:{entry.gid} {entry.mtime} {content}"
