@@ -85,7 +85,9 @@ def test_an_update_writes_sources_and_what_is_generated_and_then_nothing_is_stal
     rendered = {line.split()[1] for line in said.splitlines() if line.startswith("render")}
     assert rendered == changed - {FILE}
     trained = next(line for line in said.splitlines() if line.startswith("next")).split()
-    assert trained == ["next", "interlock", "train", "cpython-3.13", "cpython-3.13t", "cpython-3.14", "cpython-3.14t"]
+    assert trained[:3] == ["next", "interlock", "train"]
+    assert {"cpython-3.13", "cpython-3.14t"} <= {*trained}
+    assert "cpython-2.7" not in trained, "it has the release that it had"
     assert not [path for path in after if Path(path).name.startswith(".")]
     assert command("--check")[0] == 0
     assert command()[0] == 0
