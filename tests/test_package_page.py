@@ -87,7 +87,7 @@ def test_what_the_package_brings_besides_its_code_is_small_and_says_what_the_clo
         )
     assert sum(made.stat().st_size for made in packed.values()) < 250e3
     sizes = {path: (ROOT / path).stat().st_size for path in data_files(ROOT)}
-    profiles = {path: size for path, size in sizes.items() if path.endswith(".tar.xz")}
+    profiles = {path: size for path, size in sizes.items() if str(path).endswith(".tar.xz")}
     # Builds of what is installed follow the stored profiles of optimisation too.
     assert sum(profiles.values()) < 5e6
     assert sum(sizes.values()) - sum(profiles.values()) < 800e3
