@@ -17,7 +17,7 @@ import pytest
 from interlock.catalog import project as catalogs
 from interlock.catalog import rendering, trained
 from interlock.catalog.project import Catalog, FileTexts
-from interlock.catalog.trained import Recipe, TrainedProfile, recipe_of
+from interlock.catalog.trained import BuildRecipe, TrainedProfile, recipe_of
 from interlock.catalog.variants import Optimisation, Variant
 from interlock.errors import CatalogError
 from tests.builders import ROOT, make_source, make_variant
@@ -36,7 +36,7 @@ def a_variant(**changes: Any) -> Variant:
     return make_variant(**{"optimise": PGO, "interpreter": make_source(patches=["a.patch"]), **changes})
 
 
-def recipe(variant: Variant) -> Recipe:
+def recipe(variant: Variant) -> BuildRecipe:
     found = recipe_of(variant, PATCHED)
     assert found is not None
     return found

@@ -34,16 +34,6 @@ def test_an_image_is_found_by_its_tag_as_it_is_here(client: Any, tag: str) -> No
     assert (found.variant, found.reference) == ("cpython-3.13", tag)
 
 
-def test_an_image_with_a_name_of_before_gets_the_one_that_no_registry_has(client: Any, tag: str) -> None:
-    measured = make_built("x").model_copy(update={"tag": f"localhost/{tag}"})
-    try:
-        found = find_tagged(client, measured)
-        assert found is not None
-        assert found.image_id == client.images.get(tag).id == client.images.get(measured.tag).id
-    finally:
-        client.images.remove(measured.tag)
-
-
 def test_without_an_image_of_that_tag_nothing_is_found_and_nothing_is_pulled(client: Any) -> None:
     tag = f"interlock-test/local:{uuid.uuid4().hex[:12]}"
     assert find_tagged(client, make_built("x").model_copy(update={"tag": tag})) is None

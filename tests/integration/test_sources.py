@@ -90,7 +90,7 @@ def build(client: Any, project: Path, *names: str) -> list[Built]:
 
 
 def log_of(project: Path, name: str) -> str:
-    return (project.parent / f"cache/logs/{name}-standard.log").read_text(encoding="utf-8")
+    return (project.parent / f"cache/logs/{name}.log").read_text(encoding="utf-8")
 
 
 def run(client: Any, image_id: str, *command: str) -> str:

@@ -25,7 +25,7 @@ PACKED = ".tar.xz"
 MOST_BYTES = 8 << 20
 
 
-class Recipe(Data):
+class BuildRecipe(Data):
     """What decides the code besides the compiler: a profile fits what has the very same."""
 
     source: Sha256 = Field(description="SHA-256 of the interpreter's source.")
@@ -35,7 +35,7 @@ class Recipe(Data):
     )
 
 
-class TrainedProfile(Recipe):
+class TrainedProfile(BuildRecipe):
     """A profile of optimisation: what a training counted is in the archive of the same name."""
 
     name: Name
@@ -57,9 +57,9 @@ class TrainedProfile(Recipe):
         """Return compiler and machine, as a build asks for them."""
         return f"{self.compiler}, {self.machine}"
 
-    def fits(self, recipe: Recipe) -> bool:
+    def fits(self, recipe: BuildRecipe) -> bool:
         """Return whether it was trained with this very recipe."""
-        return all(getattr(self, key) == getattr(recipe, key) for key in Recipe.model_fields)
+        return all(getattr(self, key) == getattr(recipe, key) for key in BuildRecipe.model_fields)
 
 
 def load(root: Path) -> dict[str, TrainedProfile]:
@@ -92,7 +92,7 @@ def read_archive(root: Path, file: str) -> bytes:
         raise CatalogError(file=f"{FOLDER}/{file}", found=found, todo=f"Restore it: git checkout -- {FOLDER}") from None
 
 
-def recipe_of(variant: Variant, texts: Mapping[str, Mapping[str, str]]) -> Recipe | None:
+def recipe_of(variant: Variant, texts: Mapping[str, Mapping[str, str]]) -> BuildRecipe | None:
     """Return what decides a variant's code; None if no training would change it.
 
     `texts` has the patches and steps, by folder and name.
@@ -104,7 +104,7 @@ def recipe_of(variant: Variant, texts: Mapping[str, Mapping[str, str]]) -> Recip
     builtin = [f"builtin {name}" for name in variant.optimise.builtin_modules]
     changing = [(FOLDERS[key], name) for key in ("patches", "prepare") for name in getattr(source, key)]
     sums = {f"{folder}/{name}": hashlib.sha256(texts[folder][name].encode()).hexdigest() for folder, name in changing}
-    return Recipe(
+    return BuildRecipe(
         source=source.sha256,
         flags=[*environment, *variant.optimise.configure, *source.configure, *builtin],
         files=sums | {library.file: library.sha256 for library in variant.libraries},

@@ -13,7 +13,7 @@ from interlock.catalog.workloads import Workload
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import temporary_folder
 from interlock.engine.protocol import INSTRUMENTS, Needs
-from interlock.engine.run.user_images import Builder, BuildSetup, Recipe, UserImage
+from interlock.engine.run.user_images import BuildSetup, Recipe, UserBuilder, UserImage
 from interlock.errors import EngineError, UsageError
 from interlock.measure import experiment
 from interlock.measure.assignment import Assignment, UsersImages
@@ -33,7 +33,7 @@ class TrialRequest:
     assignment: Assignment
     cache: Path
     recipe: Recipe
-    builder: Builder
+    builder: UserBuilder
     candidates: Sequence[Candidate]
     checks: Checks
     users: UsersImages

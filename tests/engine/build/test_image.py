@@ -129,7 +129,7 @@ def test_a_tar_of_programs_may_have_another_mode() -> None:
         assert tar.getmember("a").mode == 0o755
 
 
-LOG = "logs/cpython-3.13-standard.log"
+LOG = "logs/cpython-3.13.log"
 
 
 def failure(text: str) -> Exception:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from interlock.engine.build import one_build
 from interlock.engine.client import Address
 from interlock.engine.run import user_images
-from interlock.engine.run.user_images import CLASSIC, Builder, BuildSetup, Recipe, find_builder
+from interlock.engine.run.user_images import CLASSIC, BuildSetup, Recipe, UserBuilder, find_builder
 from interlock.errors import BuildError, EngineError
 
 # Docker 20.10's classic builder with pip 25.1, and BuildKit by buildx 0.13.
@@ -187,7 +187,7 @@ KEEPS_WORDS = """printf '%s\\n' "$@" > {0}/words
 while [ "$1" != --iidfile ]; do shift; done
 echo sha256:1234 > "$2"
 """
-PODMAN = Builder("Podman", ("podman", "--url", HOST))
+PODMAN = UserBuilder("Podman", ("podman", "--url", HOST))
 
 
 def words_of(workshop: BuildSetup, recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> list[str]:

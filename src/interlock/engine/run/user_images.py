@@ -73,7 +73,7 @@ class UserImage:
 
 
 @dataclass(frozen=True)
-class Builder:
+class UserBuilder:
     """What builds users' Dockerfiles in an engine."""
 
     name: str
@@ -82,7 +82,7 @@ class Builder:
     takes_contexts: bool = False  # images in place of those that the Dockerfile names, by whatever variables
 
 
-CLASSIC = Builder("the engine's classic builder")
+CLASSIC = UserBuilder("the engine's classic builder")
 
 
 @dataclass(frozen=True)
@@ -93,19 +93,19 @@ class BuildSetup:
     owner: str
     folder: Path  # for copies of the Dockerfile
     cache: Path  # for logs
-    builder: Builder
+    builder: UserBuilder
 
 
-def find_builder(client: DockerClient) -> Builder:
+def find_builder(client: DockerClient) -> UserBuilder:
     """Return what builds a user's Dockerfile in an engine; EngineError if its command is missing."""
     if name_of(client) is EngineName.PODMAN:
         _require(PODMAN, "apt-get install podman")
-        return Builder("Podman", (PODMAN, "--url", client.address.host))
+        return UserBuilder("Podman", (PODMAN, "--url", client.address.host))
     _require(DOCKER, "apt-get install docker-cli (docker.io before Debian 13)")
     if not (version := buildx_for(client)):
         return CLASSIC
     contexts = version_gte(client.version()["ApiVersion"], TAKES_CONTEXTS)
-    return Builder(f"BuildKit by {version}", is_buildkit=True, takes_contexts=contexts)
+    return UserBuilder(f"BuildKit by {version}", is_buildkit=True, takes_contexts=contexts)
 
 
 def _require(command: str, install: str) -> None:
