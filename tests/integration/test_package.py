@@ -40,7 +40,7 @@ PARTS = (
     "results/reference",
 )
 # Of the bare install; with the byte code that pip writes it has 1.7 times as much.
-MOST_BYTES = 23.5e6
+MOST_BYTES = 26e6
 DOCKERFILE = "FROM python:3.12-slim\nCMD ['python']\n"
 SOCKET = "/var/run/docker.sock"
 RUN = {"PYTHONPATH": "/env", "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/home", "COLUMNS": "200"}
