@@ -20,16 +20,22 @@ def record(**seconds: float) -> BuildRecord:
 
 
 def test_builds_take_what_they_took_here_or_in_the_record_side_by_side_as_there() -> None:
-    found = durations.of_builds(["a", "b", "new"], {"a": 30.0}, record(a=60, b=40))
+    found = durations.of_builds(["a", "b", "new"], {"a": 30.0}, record(a=60, b=40), {})
     assert found.seconds == pytest.approx(0.5 * (30 + 40))
     assert found.sources == ("earlier builds here", "2026-11-21-b")
     assert found.unknown == ("new",)
     assert found.words.split()[-1] == "new"
 
 
+def test_what_was_optimised_otherwise_says_nothing_of_the_builds_of_now() -> None:
+    found = durations.of_builds(["a", "b"], {}, record(a=60, b=40), {"a": ["PGO", "LTO"]})
+    assert found.seconds == pytest.approx(0.5 * 40)
+    assert found.unknown == ("a",)
+
+
 def test_what_need_not_be_built_takes_nothing_and_without_a_record_all_is_unknown() -> None:
-    assert durations.of_builds([], {}, record(a=60)).words == "building nothing"
-    found = durations.of_builds(["a"], {}, None)
+    assert durations.of_builds([], {}, record(a=60), {}).words == "building nothing"
+    found = durations.of_builds(["a"], {}, None, {})
     assert (found.seconds, found.sources, found.unknown) == (0, (), ("a",))
     assert found.words.split()[-1] == "a"
 

@@ -35,13 +35,22 @@ class DurationEstimate:
         return f"{self.what}{known}{unknown}" if known or unknown else f"{self.what} nothing"
 
 
-def of_builds(variants: Sequence[str], usual_s: Mapping[str, float], record: BuildRecord | None) -> DurationEstimate:
+def of_builds(
+    variants: Sequence[str],
+    usual_s: Mapping[str, float],
+    record: BuildRecord | None,
+    optimised: Mapping[str, Sequence[str] | None],
+) -> DurationEstimate:
     """Return how long these variants take to build, side by side as in the record.
 
-    A variant takes what its last build on this machine did (`usual_s`), else what the record says.
+    A variant takes what its last build on this machine did (`usual_s`), else what the record says of a build that was
+    optimised as it is now, by `optimised`.
     """
-    recorded_s = {build.variant: build.duration_s for build in record.builds if not build.reused} if record else {}
-    factor = record.duration_s / sum(recorded_s.values()) if record and any(recorded_s.values()) else 1.0
+    builds = [build for build in record.builds if not build.reused] if record else []
+    all_s = sum(build.duration_s for build in builds)
+    factor = record.duration_s / all_s if record and all_s else 1.0
+    alike = [build for build in builds if build.optimisations == optimised.get(build.variant)]
+    recorded_s = {build.variant: build.duration_s for build in alike}
     known_s = {name: usual_s.get(name, recorded_s.get(name)) for name in variants}
     sources = ["earlier builds here"] if set(variants) & set(usual_s) else []
     if record and set(variants) & (set(recorded_s) - set(usual_s)):

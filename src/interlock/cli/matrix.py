@@ -84,7 +84,8 @@ def matrix(
     print_known(paths, settings)
     # An experiment that is resumed has ended in time once.
     ending = Ending(asked.budget_s or (None if began else usual_budget_s(asked)))
-    forecast = Forecast(paths, settings, store.readable_experiments(store.experiments_below(paths.results)), ending)
+    earlier = store.readable_experiments(store.experiments_below(paths.results))
+    forecast = Forecast(paths, known, settings, earlier, ending)
     rest = forecast.of_all(settings.to_build)
     with ready_machine(
         paths, known, settings.profiled, agreed=yes, engine=engine, as_root=options.as_root, rest=rest
@@ -166,6 +167,7 @@ class Forecast:
     """How long an experiment will take, as far as earlier builds and experiments tell."""
 
     paths: ProjectPaths
+    known: Catalog
     settings: Settings
     earlier: Sequence[Experiment]
     ending: Ending
@@ -178,7 +180,8 @@ class Forecast:
     def of_builds(self, missing: Sequence[str]) -> durations.DurationEstimate:
         """Return how long these variants take to build, here if they were built here, else as the project recorded."""
         usual_s = store.read_durations(self.paths.cache)
-        return durations.of_builds(missing, usual_s, store.latest_builds(self.paths.reference))
+        optimised = {name: variant.optimisations for name, variant in self.known.variants.items()}
+        return durations.of_builds(missing, usual_s, store.latest_builds(self.paths.reference), optimised)
 
     def of_all(self, missing: Sequence[str]) -> str:
         """Return how many rows there are, and how long building these variants and measuring takes."""
