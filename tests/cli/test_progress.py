@@ -21,6 +21,7 @@ from interlock.cli.progress import (
     MeasureProgress,
     TransferProgress,
     clock,
+    line,
     open_display,
 )
 from interlock.measure.watching import Look, ProgressUpdate
@@ -326,3 +327,8 @@ def test_how_many_rows_are_decided_is_said_with_what_goes_on() -> None:
     rows(look(a=comparison(1.3)))
     assert " | 1 of 1 rows decided | " in say.status(update, 0.0)
     assert len(stream.getvalue().splitlines()) == 1
+
+
+def test_a_row_of_one_round_says_so_in_the_singular() -> None:
+    assert line(("locks", "queue", "a"), comparison(1.2, rounds=1)).endswith(" | 1 round")
+    assert line(("locks", "queue", "a"), comparison(1.2, rounds=2)).endswith(" | 2 rounds")

@@ -18,6 +18,7 @@ from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.cli.options import PlainConsole, console
 from interlock.measure.watching import Look, ProgressUpdate
 from interlock.report.experiment import comparison_text
+from interlock.report.tables import rounds_text
 from interlock.results.experiments import State
 
 UNBUILT = {"unchanged", "pulled"}
@@ -337,5 +338,5 @@ def line(key: RowKey, comparison: Comparison, *, built_otherwise: bool = False) 
     workload, benchmark, label = key
     state = "open   " if comparison.verdict is Verdict.UNDECIDED else "decided"
     last = f" | {BUILT_OTHERWISE}" if built_otherwise else ""
-    rounds = f"{comparison.ratio.rounds} rounds"
+    rounds = rounds_text(comparison.ratio.rounds)
     return f"{state} {workload} / {benchmark} | {label} {comparison_text(comparison)} | {rounds}{last}"
