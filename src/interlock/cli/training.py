@@ -17,23 +17,19 @@ from interlock.catalog.rendering import profiles_of
 from interlock.catalog.trained import TrainedProfile
 from interlock.cli import progress
 from interlock.cli.images import build_options, write_generated
-from interlock.cli.options import console, open_clone
+from interlock.cli.options import Variants, console, open_clone
 from interlock.engine.build.training import Training
 from interlock.engine.docker import connect
 from interlock.errors import UsageError, nearest
 from interlock.results.experiments import Built
 from interlock.results.files import write_atomically
 
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="VARIANT", help="Variants to train (default: all)."),
-]
 WRITTEN = "# Written by `interlock train {name}`; never edited by hand.\n"
 DEFAULT_TRAINING = "the version's own"
 
 
 def train_command(
-    names: Names = None,
+    names: Variants = None,
     again: Annotated[bool, typer.Option("--again", help="Train those too that have a profile.")] = False,
 ) -> None:
     """Train variants that have no profile of optimisation.

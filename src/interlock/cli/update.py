@@ -124,7 +124,8 @@ def _write(paths: ProjectPaths, texts: dict[str, str]) -> None:
         made = generated_texts(replace(paths, root=root), project.load(root))
     drifted = [path for path in generated.drift(paths.root, made) if path in made and (paths.root / path).is_file()]
     # Profiles of optimisation come and go, and never change.
-    new = texts | {path: content for path in drifted for content in [made[path]] if isinstance(content, str)}
+    written = {path: content for path, content in made.items() if path in drifted and isinstance(content, str)}
+    new = texts | written
     replace_files([FileChange(paths.root / path, read_file(paths.root / path), text) for path, text in new.items()])
     for path in [*drifted, *generated.sync(paths.root, made)]:
         _say(f"render  {path}")

@@ -42,8 +42,6 @@ BASE_ARGUMENT = {kind: "IMAGE" if kind is SourceKind.IMAGE else "BASE" for kind 
 UNAVAILABLE, WRONG_SUM, WRONG_SIGNATURE = 69, 65, 66
 # Of optimise.sh: no stored profile is of this compiler.
 NO_PROFILE, NO_PROFILE_WORDS = 67, re.compile("interlock: (no profile is stored for .+): with TRAIN")
-# Where a build's profile of optimisation is from: it is stored, or the build trains one here; or it only trains.
-STORED, HERE, ONLY = "stored", "here", "only"
 TRAINING_LABEL = "interlock.training"
 TRIED = re.compile(r"^interlock: tried (\S+): (?:curl: \(\d+\) )?(.+)$", re.MULTILINE)
 # A file that every clone of the project has: a copy inside another repository has that one's commits, not ours.
@@ -95,7 +93,7 @@ def build_symbols(client: DockerClient, plan: ImagePlan, options: BuildOptions, 
 
 def build_profile(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
     """Train alone, and return the id of an image with what was counted."""
-    return _build_stage(client, plan, options, jobs, on_step, target="profile", training=ONLY)
+    return _build_stage(client, plan, options, jobs, on_step, target="profile", training="only")
 
 
 def _build_stage(
@@ -283,7 +281,7 @@ def describe_image(
         reused=reused,
         pulled_from=pulled_from,
         optimisations=plan.variant.optimisations,
-        training=HERE if image.labels.get(TRAINING_LABEL) == HERE else plan.training,
+        training="here" if image.labels.get(TRAINING_LABEL) == "here" else plan.training,
         version=plan.variant.version,
         passed_over=list(plan.passed_over),
     )

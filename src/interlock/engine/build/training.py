@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from docker import DockerClient
 
 from interlock.catalog.variants import Variant
 from interlock.engine.build.image import ImagePlan, build_profile
-from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.engine.run.archives import archive
+from interlock.engine.run.archives import image_archive
 from interlock.errors import BuildError
 
 # Where the stage `profile` of a Dockerfile has what a training left (dockerfiles/optimise.sh).
@@ -33,15 +31,13 @@ class Training:
 def train(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> Training:
     """Train what the plan would build; BuildError if that fails, SourceUnavailableError without its source."""
     image_id = build_profile(client, plan, options, jobs, on_step)
-    container = client.containers.create(image_id, ["-"], labels=labels_of(f"train-{os.getpid()}"))
     try:
-        with archive(container, FOLDER, MOST_BYTES) as tar:
+        with image_archive(client, image_id, FOLDER, MOST_BYTES, "train") as tar:
             files = {name: tar.extractfile(f"profile/{name}") for name in ("profile.tar.xz", "trained-with")}
             packed, trained_with = (file.read() if file else b"" for file in files.values())
     except KeyError as error:
         raise BuildError(file=plan.variant.file, found=f"its training left no profile: {error}", todo=LOOK) from None
     finally:
-        container.remove(force=True)
         client.images.remove(image_id, force=True)
     compiler, _, machine = trained_with.decode().strip().rpartition(", ")
     return Training(plan.variant, packed, compiler, machine)

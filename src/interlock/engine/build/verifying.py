@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import tarfile
 import time
 from contextlib import suppress
@@ -15,9 +14,8 @@ from docker.errors import APIError
 from interlock.catalog.variants import SourceKind
 from interlock.engine import symbols
 from interlock.engine.build.builds import ImageBuilder, build, make_jobs
-from interlock.engine.build.image import HERE, ImagePlan, build_image, build_symbols, id_of_tag
-from interlock.engine.ownership import labels_of
-from interlock.engine.run.archives import archive
+from interlock.engine.build.image import ImagePlan, build_image, build_symbols, id_of_tag
+from interlock.engine.run.archives import image_archive
 from interlock.engine.symbols import symbols_tag
 from interlock.errors import BuildError
 from interlock.results.experiments import Built, State
@@ -40,7 +38,7 @@ def verify(builder: ImageBuilder, name: str) -> Built:
     if variant.kind is not SourceKind.SOURCE:
         on_step(name, "not verified: not built from source")
         return built
-    if built.training == HERE:
+    if built.training == "here":
         on_step(name, "not verified: it was trained here, and no two trainings count the same")
         return built
     again = replace(options, rebuild=str(time.time_ns()))
@@ -86,12 +84,8 @@ def _not_reproducible(client: DockerClient, name: str, one: str, other: str, pat
 
 def _entries(client: DockerClient, image_id: str, path: str) -> set[tuple[str, str]]:
     """Return each path of the layer with everything that a layer records about it."""
-    container = client.containers.create(image_id, ["-"], labels=labels_of(f"verify-{os.getpid()}"))
-    try:
-        with archive(container, path, MOST_BYTES) as tar:
-            return {(entry.name, _described(tar, entry)) for entry in tar}
-    finally:
-        container.remove(force=True)
+    with image_archive(client, image_id, path, MOST_BYTES, "verify") as tar:
+        return {(entry.name, _described(tar, entry)) for entry in tar}
 
 
 def _described(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from docker import DockerClient
 from docker.errors import NotFound
 from docker.models.containers import Container
 
+from interlock.engine.ownership import labels_of
 from interlock.untrusted import MOST_SAID
 
 
@@ -42,3 +45,19 @@ def archive(container: Container, path: str, most_bytes: int = MOST_SAID) -> Ite
                 yield tar
         except (tarfile.TarError, OSError) as error:
             raise ContentError(f"{path} cannot be read: {error}") from None
+
+
+@contextmanager
+def image_archive(
+    client: DockerClient, image_id: str, path: str, most_bytes: int, task: str
+) -> Iterator[tarfile.TarFile]:
+    """Yield a folder or file of an image, as `archive` does of a container; nothing of the image is started.
+
+    What `clean` finds, if this process ends before the container does, bears the task's name.
+    """
+    container = client.containers.create(image_id, ["-"], labels=labels_of(f"{task}-{os.getpid()}"))
+    try:
+        with archive(container, path, most_bytes) as tar:
+            yield tar
+    finally:
+        container.remove(force=True)
