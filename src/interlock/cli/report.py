@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from interlock.analysis import changes, claims, cohorts, comparison
+from interlock.analysis import changes, claims, cohorts, comparison, references
 from interlock.catalog import project
 from interlock.catalog.claims import Claim
 from interlock.catalog.project import Catalog, ProjectPaths
@@ -27,7 +27,7 @@ from interlock.cli.options import (
 )
 from interlock.errors import UsageError
 from interlock.report import claims as findings
-from interlock.report import comparisons, machine_readable
+from interlock.report import comparisons, machine_readable, reference_pages
 from interlock.report import experiment as report
 from interlock.report.comparisons import read_extract
 from interlock.report.export import file_name, rows_of_experiments, write_tables
@@ -191,6 +191,37 @@ def claims_command(
     findings.check_required(folder, checked)
 
 
+def reference_texts(paths: ProjectPaths) -> dict[str, str]:
+    """Return the pages, and each reference's own claims, that are written from the references, by their paths."""
+    known, folders = project.load_claims_file(paths.root), store.experiments_in(paths.reference)
+    loaded = [
+        references.Reference(described, *store.read_cells(folder, described))
+        for folder in folders
+        for described in [store.read_experiment(folder)]
+    ]
+    published = list(known.claims.values())
+    texts = {
+        str((folder / CLAIMS_FILE).relative_to(paths.root)): findings.markdown(
+            one.experiment, claims.evaluate(published, one.experiment, one.values, one.profiles)
+        )
+        for folder, one in zip(folders, loaded, strict=True)
+    }
+    judging = references.in_order(loaded)
+    asked = [
+        (question, references.best_figures(question.figures, judging))
+        for question in project.load_questions(paths.root)
+    ]
+    parts = {
+        "docs/claims.md": reference_pages.claims_tables(
+            references.best_findings(published, judging), list(known.untested.values())
+        ),
+        "docs/findings.md": reference_pages.answers(asked, [one.experiment for one in loaded]),
+    }
+    pages = {path: (paths.root / path).read_text(encoding="utf-8") for path in parts if (paths.root / path).is_file()}
+    return texts | {path: reference_pages.filled(page, parts[path]) for path, page in pages.items()}
+
+
+CLAIMS_FILE = "claims.md"
 PAGE_FILE = "report.html"
 
 

@@ -20,6 +20,7 @@ from interlock.errors import LazyModule, StoreError, UsageError
 from interlock.results import files
 from interlock.results.experiments import (
     EXPERIMENT_FILE,
+    OF_EVERY_WORK,
     BenchmarkValues,
     BuildRecord,
     CellKey,
@@ -354,7 +355,7 @@ def read_cell_values(folder: Path, experiment: Experiment) -> Values:
 def _cell_values(experiment: Experiment, paths: Mapping[CellKey, Path], sums: Sums) -> Values:
     reported = {
         name: {
-            benchmark.name: {detail.of for detail in workload.details_of(benchmark)}
+            benchmark.name: {OF_EVERY_WORK, *(detail.of for detail in workload.details_of(benchmark))}
             for benchmark in workload.benchmarks
         }
         for name, workload in experiment.workloads.items()
