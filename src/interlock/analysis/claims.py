@@ -149,19 +149,21 @@ def figure_text(figure: float) -> str:
 
 
 def _finding(claim: Claim, evidence: _Evidence) -> Finding:
-    used = _with_substitutes(claim, evidence.experiment)
+    used = with_substitutes(claim, evidence.experiment)
     lacking, measured = _missing_needs(claim, evidence.experiment), _measured(used, evidence)
     if isinstance(measured, _Judgement):
         said = lacking or measured
         return Finding(claim, said.verdict, said.reason)
     if isinstance(measured, float):
-        said = lacking or (_judged_work if claim.metric is ClaimMetric.WORKS else _judged_count)(used, measured, evidence)
+        said = lacking or (_judged_work if claim.metric is ClaimMetric.WORKS else _judged_count)(
+            used, measured, evidence
+        )
         return Finding(claim, said.verdict, _with_substitution(said.reason, claim, used), count=measured)
     said = lacking or _unusable(claim, measured.ratio, evidence.experiment) or _judged_ratio(claim, measured)
     return Finding(claim, said.verdict, _with_substitution(said.reason, claim, used), ratio=measured.ratio)
 
 
-def _with_substitutes(claim: Claim, experiment: Experiment) -> Claim:
+def with_substitutes(claim: Claim, experiment: Experiment) -> Claim:
     """Return the claim with substitutes for variants without a figure in this experiment, where they have one."""
     replaced = {}
     for key, side in zip(("variant", "against"), subjects_of(claim), strict=False):
@@ -256,14 +258,14 @@ def _ratio(claim: Measured, evidence: _Evidence) -> Comparison | _Judgement:
     if claim.metric is ClaimMetric.TIME and len(tables) == 1:
         figures = compared_figures(rows)
     else:
-        figures = in_places(rows, {name: _by_block(claim.metric, row) for name, row in rows.items()})
+        figures = in_places(rows, {name: figures_by_block(claim.metric, row) for name, row in rows.items()})
     workload, end = evidence.experiment.workloads[claim.workload], evidence.experiment.rounds_end(claim.workload)
     pair = (str(mine), str(theirs))
     compared = compare_rows(figures, [pair], pair[1], end=end, margin=workload.margin)
     return compared.get(pair) or _Judgement(ClaimVerdict.NOT_TESTABLE, "a figure is 0, so there is no ratio")
 
 
-def _by_block(metric: ClaimMetric, values: BenchmarkValues) -> Sequence[float]:
+def figures_by_block(metric: ClaimMetric, values: BenchmarkValues) -> Sequence[float]:
     """Return a figure for each block; CPU time is of the whole process and is divided by all its work."""
     if metric is ClaimMetric.TIME:
         return values.figures

@@ -11,9 +11,6 @@ from interlock.analysis.verdicts import Comparison
 from interlock.catalog.claims import AnsweringFigure, Claim
 from interlock.results.experiments import Experiment, Profiles, Values
 
-# A finding that says more is better; of equal ones the first experiment's is taken.
-_LEAST = (ClaimVerdict.NO_DATA, ClaimVerdict.NOT_TESTABLE, ClaimVerdict.UNDECIDED)
-
 
 @dataclass(frozen=True)
 class Reference:
@@ -52,19 +49,21 @@ def in_order(references: Sequence[Reference]) -> list[Reference]:
 
 
 def best_findings(claims: Sequence[Claim], references: Sequence[Reference]) -> list[ReferenceFinding]:
-    """Return for each claim the first reference that decides it, else the first that says most."""
+    """Return for each claim the first reference that judges it, decided or not, else the first that says most."""
     best: dict[str, ReferenceFinding] = {}
     for one in references:
-        left = [claim for claim in claims if claim.name not in best or _rank(best[claim.name].finding) < len(_LEAST)]
+        left = [claim for claim in claims if claim.name not in best or best[claim.name].finding.verdict.silent]
         for finding in evaluate(left, one.experiment, one.values, one.profiles):
             known = best.get(finding.claim.name)
-            if known is None or _rank(finding) > _rank(known.finding):
+            if known is None or _says(finding) > _says(known.finding):
                 best[finding.claim.name] = ReferenceFinding(finding, one.experiment)
     return [best[claim.name] for claim in claims if claim.name in best]
 
 
-def _rank(finding: Finding) -> int:
-    return _LEAST.index(finding.verdict) if finding.verdict in _LEAST else len(_LEAST)
+def _says(finding: Finding) -> tuple[bool, ...]:
+    """Return how much a finding says, to be compared: a verdict, a figure, why there is none."""
+    has_figure = finding.ratio is not None or finding.count is not None
+    return not finding.verdict.silent, has_figure, finding.verdict is ClaimVerdict.NOT_TESTABLE
 
 
 def best_figures(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from interlock.analysis.claims import figure_text
+from interlock.analysis.claims import ClaimVerdict, figure_text
 from interlock.analysis.comparison import baseline_optimisation
 from interlock.analysis.references import ReferenceFigure, ReferenceFinding
 from interlock.analysis.statistics import Interval
@@ -45,16 +45,26 @@ def _title(source: Publication) -> str:
 
 
 def _claim_row(judged: ReferenceFinding) -> tuple[str, ...]:
-    finding = judged.finding
-    said = f"{finding.verdict.value}: {finding.reason}" if finding.verdict.silent else finding.verdict.value
+    finding, claim = judged.finding, judged.finding.claim
     substituted = finding.reason.rpartition("; ")[2] if "substitutes for" in finding.reason else ""
-    note = "; ".join(part for part in (substituted, finding.claim.note.rstrip(".")) if part)
-    statement = f"{finding.claim.statement} ({note})" if note else finding.claim.statement
-    return statement, published_text(finding.claim), finding.figure, said, _link(judged.experiment)
+    note = "; ".join(part for part in (substituted, claim.note.rstrip(".")) if part)
+    statement = f"{claim.statement} ({note})" if note else claim.statement
+    if finding.verdict is ClaimVerdict.NO_DATA and finding.ratio is None:
+        return statement, published_text(claim), "-", finding.verdict.value, "-"
+    said = f"{finding.verdict.value}: {finding.reason}" if finding.verdict.silent else finding.verdict.value
+    return statement, published_text(claim), finding.figure, said, _link(judged.experiment)
 
 
 def _link(experiment: Experiment) -> str:
     return f"[{experiment.name}]({FOLDER}/{experiment.name}/report.md)"
+
+
+def _machine(experiment: Experiment) -> str:
+    return f"{experiment.host['cores']} cores {experiment.host['cpu']}"
+
+
+def _with_machine(experiment: Experiment) -> str:
+    return f"{_link(experiment)}, {_machine(experiment)}"
 
 
 def answers(
@@ -69,7 +79,7 @@ def answers(
         texts = {name: figure_words(number, name, question.figures[name], known[name]) for name in known}
         figures = {name: figure for name, figure in known.items() if isinstance(figure, ReferenceFigure)}
         rows = [
-            (_subject(question.figures[name]), texts[name], _shown(figure), _link(figure.experiment))
+            (_subject(question.figures[name]), texts[name], _shown(figure), _with_machine(figure.experiment))
             for name, figure in figures.items()
         ]
         parts += [f"## {number}. {question.question}", "", f"**{question.answer.format_map(texts)}**", ""]
@@ -82,10 +92,10 @@ def answers(
 
 
 def _experiment_row(experiment: Experiment) -> tuple[str, ...]:
-    host, settings = experiment.host, experiment.settings
+    settings = experiment.settings
     return (
         _link(experiment),
-        f"{host['cores']} cores {host['cpu']}",
+        _machine(experiment),
         baseline_optimisation(experiment),
         str(len({cell.label for cell in experiment.cells})),
         str(len(settings.workloads)),
