@@ -281,7 +281,7 @@ def figures_by_block(metric: ClaimMetric, values: BenchmarkValues) -> Sequence[f
     return by_block(figures, values.blocks)
 
 
-def _count(claim: Claim, evidence: _Evidence) -> float | _Judgement:
+def _count(claim: Measured, evidence: _Evidence) -> float | _Judgement:
     """Return calls per unit of work times the claim's scale, or the ratio of two such counts."""
     counts = []
     for side in subjects_of(claim):
