@@ -298,7 +298,7 @@ def test_a_profile_names_the_calls_that_are_made_most_often_without_those_of_the
 
 
 def test_where_there_are_limits_each_row_has_its_share_and_each_limit_a_row() -> None:
-    experiment, tables, _ = scaled()
+    experiment, tables = scaled()
     first = report.benchmark_sections(tables)[0]
     place = first.columns.index("share of the limit")
     assert {row[0]: row[place].split()[0] for row in first.rows} == {
@@ -312,7 +312,7 @@ def test_where_there_are_limits_each_row_has_its_share_and_each_limit_a_row() ->
 
 
 def curves_of(cores: int) -> CurveGroup:
-    experiment, tables, _ = scaled(3, cores)
+    experiment, tables = scaled(3, cores)
     (group,) = curve_groups(experiment, tables)
     return group
 
@@ -333,7 +333,7 @@ def test_details_have_a_table_for_each_benchmark_with_the_limits_rows() -> None:
 
 
 def test_curves_and_details_follow_the_tables_of_the_benchmarks() -> None:
-    experiment, tables, _ = scaled()
+    experiment, tables = scaled()
     text = report.markdown(experiment, tables)
     order = ["threads: pure-8, tasks/s", "threads: pure, tasks/s by workers", "threads: pure-1, details", "## Skipped"]
     assert sorted(order, key=text.index) == order
