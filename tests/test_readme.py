@@ -137,6 +137,22 @@ def test_each_ratio_in_the_docs_is_of_the_experiments_that_its_paragraph_names_o
     assert len(said) >= 10
 
 
+def test_the_calls_of_locks_in_the_docs_are_those_of_the_experiment_that_is_named() -> None:
+    text = (ROOT / "docs/workloads.md").read_text(encoding="utf-8").partition("Calls for a unit of work in ")[2]
+    folder = ROOT / "results/reference" / text[1:].partition("]")[0]
+    _, profiles = store.read_cells(folder, store.read_experiment(folder))
+    versions, _, *rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in text.split("\n\n")[1].splitlines()]
+    for benchmark, *said in rows:
+        for version, cell in zip(versions[1:], said, strict=True):
+            profile = profiles[f"cpython-{version}", "locks"][benchmark.strip("`")]
+            calls = {name for phase in profile.phases.values() for name in phase.syscalls}
+            counts = {name: count for name in calls if (count := profile.calls_per_unit([name])) >= 0.05}
+            of_all = f"{sum(counts.values()):.2g}" if counts else "nothing"
+            each = ", ".join(f"{name} {counts[name]:.2g}" for name in sorted(counts))
+            assert cell == (of_all if "pth" in version else each or "nothing"), (benchmark, version)
+    assert len(rows) == 3
+
+
 def test_the_pick_of_the_readme_answers_what_it_shows() -> None:
     (command, answer) = re.findall(r"^\$ uvx interlock (pick .*)\n(.*)$", README, re.M)[0]
     result = CliRunner().invoke(app, shlex.split(command), env={"COLUMNS": "200"})

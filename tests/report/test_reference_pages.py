@@ -44,12 +44,18 @@ def test_a_command_measures_all_variants_and_workloads_of_an_answer_once() -> No
     assert words[words.index("--workloads") + 1] == "startup,locks"
 
 
-def test_an_answer_whose_figure_is_gone_or_shows_something_else_is_refused() -> None:
+def test_answers_whose_figures_are_gone_or_show_something_else_are_refused_together() -> None:
     shows = Question(question="How many?", answer="{calls}", figures={"calls": RATIO})
-    for known in ("there is no reference", ReferenceFigure(3.0, EXPERIMENT)):
-        with pytest.raises(CatalogError) as caught:
-            answers([(shows, {"calls": known})], [])
-        assert (caught.value.file, caught.value.key) == ("docs/findings.toml", "questions.1.figures.calls")
+    asked = [(shows, {"calls": "there is no reference"}), (shows, {"calls": ReferenceFigure(3.0, EXPERIMENT)})]
+    with pytest.raises(CatalogError) as caught:
+        answers(asked, [])
+    assert caught.value.file == "docs/findings.toml"
+    assert "1.calls: there is no reference; 2.calls: " in caught.value.found
+
+
+def test_an_answer_names_only_figures_that_it_has() -> None:
+    with pytest.raises(ValueError, match=r"\{waits\}"):
+        Question(question="How many?", answer="{waits}", figures={"calls": FUTEX})
 
 
 @pytest.mark.parametrize(

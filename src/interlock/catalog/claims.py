@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from string import Formatter
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -137,6 +138,13 @@ class Question(Data):
     question: Text
     answer: Text
     figures: dict[Name, AnsweringFigure] = {}
+
+    @model_validator(mode="after")
+    def _has_its_figures(self) -> Question:
+        named = {name for _, name, _, _ in Formatter().parse(self.answer) if name is not None}
+        if unknown := named - self.figures.keys():
+            raise ValueError(f"'answer' names {{{min(unknown)}}}, which is not in 'figures'")
+        return self
 
 
 class QuestionsFile(Data):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from interlock.analysis.claims import ClaimVerdict, figure_text
 from interlock.analysis.comparison import baseline_optimisation
@@ -74,10 +74,13 @@ def answers(
 
     CatalogError if a figure is gone, or shows something else than its answer says.
     """
+    if wrong := list(_wrong(questions)):
+        todo = "Write these answers anew, and `shows` with them."
+        raise CatalogError(file="docs/findings.toml", key="questions", found="; ".join(wrong), todo=todo)
     parts = []
     for number, (question, known) in enumerate(questions, 1):
-        texts = {name: figure_words(number, name, question.figures[name], known[name]) for name in known}
         figures = {name: figure for name, figure in known.items() if isinstance(figure, ReferenceFigure)}
+        texts = {name: _words(figure) for name, figure in figures.items()}
         rows = [
             (_subject(question.figures[name]), texts[name], _shown(figure), _with_machine(figure.experiment))
             for name, figure in figures.items()
@@ -103,16 +106,20 @@ def _experiment_row(experiment: Experiment) -> tuple[str, ...]:
     )
 
 
-def figure_words(number: int, name: str, wanted: AnsweringFigure, figure: ReferenceFigure | str) -> str:
-    """Return a figure's text in an answer; CatalogError if it is not what the answer rests on."""
-    shown = figure if isinstance(figure, str) else _shown(figure)
-    if isinstance(figure, str) or shown != (wanted.shows or "-"):
-        raise CatalogError(
-            file="docs/findings.toml",
-            key=f"questions.{number}.figures.{name}",
-            found=f"{shown}; the answer says '{wanted.shows or 'a count'}'",
-            todo="Write the answer anew, and `shows` with it.",
-        )
+def _wrong(
+    questions: Sequence[tuple[Question, Mapping[str, ReferenceFigure | str]]],
+) -> Iterator[str]:
+    """Yield each figure that is gone, or shows something else than its answer rests on, as the page counts them."""
+    for number, (question, known) in enumerate(questions, 1):
+        for name, figure in known.items():
+            wanted = question.figures[name].shows or "-"
+            if isinstance(figure, str):
+                yield f"{number}.{name}: {figure}"
+            elif _shown(figure) != wanted:
+                yield f"{number}.{name}: {_shown(figure)} in {figure.experiment.name}, not {wanted}"
+
+
+def _words(figure: ReferenceFigure) -> str:
     return ratio_words(figure.figure.ratio) if isinstance(figure.figure, Comparison) else figure_text(figure.figure)
 
 
