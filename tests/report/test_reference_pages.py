@@ -46,7 +46,8 @@ def test_a_command_measures_all_variants_and_workloads_of_an_answer_once() -> No
 
 def test_answers_whose_figures_are_gone_or_show_something_else_are_refused_together() -> None:
     shows = Question(question="How many?", answer="{calls}", figures={"calls": RATIO})
-    asked = [(shows, {"calls": "there is no reference"}), (shows, {"calls": ReferenceFigure(3.0, EXPERIMENT)})]
+    known: list[ReferenceFigure | str] = ["there is no reference", ReferenceFigure(3.0, EXPERIMENT)]
+    asked = [(shows, {"calls": one}) for one in known]
     with pytest.raises(CatalogError) as caught:
         answers(asked, [])
     assert caught.value.file == "docs/findings.toml"
