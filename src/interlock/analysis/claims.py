@@ -14,7 +14,6 @@ from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, compare_row
 from interlock.catalog.claims import Bound, Claim, ClaimMetric, Measured
 from interlock.catalog.types import split_label
 from interlock.results.experiments import (
-    OF_EVERY_WORK,
     BenchmarkValues,
     CellKey,
     CellResult,
@@ -25,6 +24,7 @@ from interlock.results.experiments import (
     Values,
     by_block,
 )
+from interlock.results.runs import OF_EVERY_WORK
 
 # A kernel that counts CPU time in clock ticks (250 Hz by default) reports 0 s for what fits between two ticks.
 # No process takes 0 s, and a ratio needs a figure: 0 s counts as one tick, the most that it can be.

@@ -429,10 +429,6 @@ Value = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False, stric
 Units = Annotated[int, Field(ge=1, le=MOST_LOOPS**2, strict=True)]
 
 
-# What every program reports of its timed work, and claims judge.
-OF_EVERY_WORK = "work_sys_s"
-
-
 class BenchmarkValues(Data):
     """Seconds per unit of work of one benchmark in one cell, a list for each process, in the order of the blocks."""
 

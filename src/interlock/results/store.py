@@ -20,7 +20,6 @@ from interlock.errors import LazyModule, StoreError, UsageError
 from interlock.results import files
 from interlock.results.experiments import (
     EXPERIMENT_FILE,
-    OF_EVERY_WORK,
     BenchmarkValues,
     BuildRecord,
     CellKey,
@@ -32,7 +31,7 @@ from interlock.results.experiments import (
 )
 from interlock.results.journal import JOURNAL_FILE, JournalEntry, JournalHeader, with_entries
 from interlock.results.profiles import BenchmarkProfile, CellProfile
-from interlock.results.runs import added, parse_pyperf, suite_of
+from interlock.results.runs import OF_EVERY_WORK, added, parse_pyperf, suite_of
 from interlock.results.sums import NO_SUMS, Sums, forget_sums, read_sums
 
 if TYPE_CHECKING:
