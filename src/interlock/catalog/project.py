@@ -27,7 +27,6 @@ from interlock.catalog.types import LIMIT, TWIN, Data, Right, split_label
 from interlock.catalog.variants import (
     FOLDERS,
     Base,
-    Condition,
     Difference,
     Family,
     Library,
@@ -58,7 +57,6 @@ class Catalog(Data):
     differences: dict[str, Difference]  # of all images of a kind
     variants: dict[str, Variant]
     workloads: dict[str, Workload]
-    conditions: dict[str, Condition]
     published: dict[str, Published] = {}  # by variant
     sources: Sources = Sources()
     trained: dict[str, TrainedProfile] = {}
@@ -82,10 +80,9 @@ def check_consistency(catalog: Catalog) -> None:
 
 
 def _check_reserved_names(catalog: Catalog) -> None:
-    """Require that a name means one thing: limits are stored as a variant's, conditions and twins as a mode's."""
+    """Require that a name means one thing: limits are stored as a variant's, twins as a mode's."""
     reserved = [
         (f"variants/{LIMIT}.toml", "name", LIMIT, LIMIT in catalog.variants),
-        ("workloads/conditions.toml", TWIN, TWIN, TWIN in catalog.conditions),
         *(
             (variant.file, "modes", TWIN, any(mode.name == TWIN for mode in variant.modes))
             for variant in catalog.variants.values()
@@ -94,11 +91,6 @@ def _check_reserved_names(catalog: Catalog) -> None:
     for file, key, name, is_taken in reserved:
         if is_taken:
             raise CatalogError(file=file, key=key, found=f"'{name}' is reserved", todo="Choose another name.")
-    for variant in catalog.variants.values():
-        for mode in variant.modes:
-            if mode.name in catalog.conditions:
-                found = f"'{mode.name}' is a condition in workloads/conditions.toml"
-                raise CatalogError(file=variant.file, key="modes", found=found, todo="Rename the mode.")
 
 
 def _check_rights(catalog: Catalog) -> None:
@@ -203,7 +195,6 @@ def load(root: Path) -> Catalog:
         sources=known,
         variants=variants,
         workloads=load_files(root, "workloads", Workload, WorkloadFile),
-        conditions=load_table(root, "workloads/conditions.toml", Condition),
         published=load_published(root, variants),
         trained=trained.load(root),
     )

@@ -20,7 +20,6 @@ from interlock.catalog.types import (
     Name,
     PackageName,
     PinnedReference,
-    Right,
     ShellWord,
     Text,
     Version,
@@ -228,29 +227,6 @@ class Mode(Data):
     options: list[str] = Field(default=[], description="Options of the interpreter, before its arguments.")
     gil: Gil | None = Field(default=None, description="State of the GIL in this mode (default: as without it).")
     core: bool = Field(default=False, description="Whether it is in the core set, which `matrix` uses by default.")
-
-
-class Surroundings(Data):
-    """What a cell's container gives to its processes; the defaults are what production runs.
-
-    `interpreter` is the file system of /usr/local. Without one it is on the image's, unless the workload has cold
-    benchmarks: then it is on a volume for all of them, so that hot and cold read from one file system.
-    """
-
-    seccomp: Literal["default", "unconfined"] = "default"
-    interpreter: Literal["image", "tmpfs", "volume"] | None = None
-    scratch: Literal["tmpfs", "image"] = "tmpfs"  # the file system of /scratch
-    rights: tuple[Right, ...] = ()  # what the workload asks for
-
-
-PRODUCTION = Surroundings()
-
-
-class Condition(Surroundings):
-    """Surroundings in which the baseline is measured once more, so that what containers cost has a figure."""
-
-    name: Name
-    summary: str
 
 
 class Family(Data):

@@ -186,7 +186,7 @@ class Forecast:
     def of_all(self, missing: Sequence[str]) -> str:
         """Return how many rows there are, and how long building these variants and measuring takes."""
         settings = self.settings
-        cells = len(settings.variants) + len(settings.conditions) + 1  # the twin
+        cells = len(settings.variants) + 1  # the twin
         measuring = durations.of_measuring(settings.workloads, cells, self.earlier, **self.alike)
         number = len(settings.workloads)
         size = f"{cells} rows of {number} workload{'s' * (number > 1)}"

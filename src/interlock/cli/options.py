@@ -98,10 +98,6 @@ class MatrixOptions:
     workloads: Annotated[
         str | None, typer.Option(metavar="X,Y", help="Names of workloads, or `all` (default: `core`).")
     ] = None
-    conditions: Annotated[
-        str | None,
-        typer.Option(metavar="C,D", help="Conditions to measure the baseline in as well (default: none)."),
-    ] = None
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure fewer rounds and values: faster, with wider intervals.")
     ] = False

@@ -21,8 +21,7 @@ def count_instructions(track: Track, probe: Probe) -> Instructions:
     if refused := track.kind.no_instructions or probe.no_instructions:
         raise UnsupportedHereError(found=refused, todo="Look at its time, or measure on real hardware.")
     # In a container without a seccomp profile, because the engine's default one blocks perf_event_open.
-    surroundings = track.cell.subject.surroundings.model_copy(update={"seccomp": "unconfined"})
-    unconfined = Cell(track.session, track.cell.subject.model_copy(update={"surroundings": surroundings}))
+    unconfined = Cell(track.session, track.cell.subject, unconfined=True)
     counting = Track(unconfined, track.kind)
     try:
         per_unit = [_per_unit(counting) for _ in range(RUNS)]

@@ -8,7 +8,6 @@ from interlock.errors import UnsupportedHereError
 
 CHOOSE = "Choose --engine docker or podman."
 ONLY_IN_CONTAINERS = {
-    Feature.CONDITIONS: "a condition needs a container engine",
     Feature.SERVICES: "services run in containers",
     Feature.LOAD: "the load on a service needs a container engine",
     Feature.USER_IMAGES: "a user's image needs a container engine",

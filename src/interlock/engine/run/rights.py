@@ -12,7 +12,7 @@ from typing import Any
 from docker.types import Ulimit
 
 from interlock.catalog.types import SCRATCH
-from interlock.catalog.variants import Surroundings
+from interlock.engine.protocol import Surroundings
 
 # Nobody's user, which every Debian image knows by a name. Its home is where it can write.
 USER, ROOT = "65534:65534", "0:0"
@@ -38,15 +38,13 @@ def without_rights(*security: str) -> dict[str, Any]:
 
 def of_cell(surroundings: Surroundings) -> dict[str, Any]:
     """Return the options of a cell: nobody's user, a read-only root, and what its workload asks for in its file."""
-    scratch = {SCRATCH: f"size={SCRATCH_BYTES}"} if surroundings.scratch == "tmpfs" else {}
-    writable = "writable-root" in surroundings.rights or surroundings.scratch == "image"
     return {
-        **without_rights(*([ENGINES_LIST] if surroundings.seccomp == "unconfined" else [])),
+        **without_rights(*([ENGINES_LIST] if surroundings.unconfined else [])),
         "user": ROOT if "root" in surroundings.rights else USER,
         "environment": {"HOME": SCRATCH},
-        "read_only": not writable,
+        "read_only": "writable-root" not in surroundings.rights,
         # Programs may be run from it, as from an image's own.
-        "tmpfs": {**scratch, TMP: f"size={TMP_BYTES},mode=1777,exec"},
+        "tmpfs": {SCRATCH: f"size={SCRATCH_BYTES}", TMP: f"size={TMP_BYTES},mode=1777,exec"},
         "ulimits": [Ulimit(name=name, soft=value, hard=value) for name, value in ULIMITS.items()],
     }
 

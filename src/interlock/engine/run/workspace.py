@@ -13,19 +13,20 @@ from docker.models.containers import Container
 from requests.exceptions import RequestException
 
 from interlock.catalog.types import MOUNT
-from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
 from interlock.engine.client import engine_errors
 from interlock.engine.ended import Ended, last_lines
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import (
     NOTHING,
+    USUAL,
     Answer,
     Counting,
     CpuUsed,
     LoadRun,
     OwnStart,
     StackOptions,
+    Surroundings,
     UserSurroundings,
 )
 from interlock.engine.run import containers, execution, leftovers, profiler, user_containers
@@ -212,11 +213,11 @@ class ContainerNetwork:
     can_evict: bool = True
 
     def open_sandbox(
-        self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
+        self, image_id: str, surroundings: Surroundings = USUAL, packages: Mapping[str, str] = NOTHING
     ) -> ContainerSandbox:
         return self.workspace.open_in(image_id, self.name, surroundings, packages)
 
-    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> ContainerSandbox:
+    def open_limits_sandbox(self, surroundings: Surroundings = USUAL) -> ContainerSandbox:
         return self.workspace.open_in(self.workspace.helper_image_ids["limits"], self.name, surroundings, NOTHING)
 
     @contextmanager
