@@ -502,65 +502,6 @@ def test_the_schema_admits_every_variants_file_and_refuses_a_slip_in_it() -> Non
         assert not validator.is_valid({key: value for key, value in table.items() if key != "support"}), name
 
 
-@cache
-def baked() -> dict[str, Any]:
-    return dict(json.loads(rendering.bake_file(known_catalog())))
-
-
-def targets() -> dict[str, Any]:
-    return {name: target for name, target in baked()["target"].items() if name != rendering.COMMON}
-
-
-def groups() -> dict[str, list[str]]:
-    return {name: group["targets"] for name, group in baked()["group"].items()}
-
-
-def buildable() -> list[Variant]:
-    here = (SourceKind.PREFIX, SourceKind.IMAGE)
-    return [one for one in known_catalog().variants.values() if one.kind not in here]
-
-
-def test_every_variant_that_builds_anywhere_is_a_target_of_the_default_group() -> None:
-    wanted = [rendering.target_name(variant) for variant in buildable()]
-    assert wanted == list(targets())
-    assert groups() == {"default": wanted}
-
-
-def test_what_needs_this_machine_and_what_others_publish_is_no_target() -> None:
-    contexts = {target["context"] for target in targets().values()}
-    others = {name for name, variant in known_catalog().variants.items() if variant not in buildable()}
-    assert others
-    assert not others & contexts
-    assert all((ROOT / "dockerfiles" / context / "Dockerfile").is_file() for context in contexts)
-
-
-def test_a_target_has_the_tag_that_interlock_builds() -> None:
-    tags = {f"${{PLACE}}{variant.image_tag.removeprefix('localhost/')}" for variant in buildable()}
-    assert {target["tags"][0] for target in targets().values()} == tags
-
-
-def test_no_two_targets_write_one_cache_and_each_reads_its_own() -> None:
-    written = [cache for target in targets().values() for cache in target["cache-to"]]
-    assert len(written) == len(set(written)) == len(targets())
-    for name, target in targets().items():
-        assert f":{name}," in target["cache-to"][0]
-        assert f':{name}"}}' in target["cache-from"][0]
-
-
-def test_variants_of_one_base_read_the_cache_that_has_their_shared_stages() -> None:
-    shared = {
-        target["cache-from"][-1]
-        for target in targets().values()
-        if known_catalog().variants[target["context"]].interpreter
-    }
-    assert len(shared) == len({known_catalog().variants[target["context"]].base for target in targets().values()})
-
-
-def test_a_target_has_a_name_that_bake_admits() -> None:
-    assert all(re.fullmatch(r"[A-Za-z0-9_-]+", name) for name in (*targets(), *groups()))
-    assert rendering.target_name(make_variant("cpython-3.14t")) == "cpython-3_14t"
-
-
 # What Makefile.pre.in of 3.4, of 3.11 and of 3.15 says, and what must stay.
 EMBEDDING = """\
 build_all: $(BUILDPYTHON) oldsharedmods sharedmods gdbhooks Modules/_testembed

@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from interlock.analysis.pick.figures import recorded_figures
-from interlock.catalog import project, published, rendering
+from interlock.catalog import project, published
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.published import Published
 from interlock.catalog.rendering import generated_files
@@ -196,7 +196,6 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str | byte
     files = generated_files(known, project.read_texts(paths.root))
     return {
         **files,
-        rendering.BAKE_FILE: rendering.bake_file(known),
         variants_page.PATH: page,
     }
 
