@@ -64,8 +64,8 @@ class Catalog(Data):
     def at(self, versions: Mapping[str, str]) -> Catalog:
         """Return the catalog with these variants at these versions, of what they may be built from."""
         variants = {
-            name: one.at(versions[name]) if versions.get(name) in one.versions else one
-            for name, one in self.variants.items()
+            name: variant.at(versions[name]) if versions.get(name) in variant.versions else variant
+            for name, variant in self.variants.items()
         }
         return self.model_copy(update={"variants": variants})
 
@@ -156,7 +156,7 @@ def _check_sums(catalog: Catalog) -> None:
     """Require one SHA-256 for each file name, wherever it is declared: a slip in one of several copies is caught."""
     declared: list[tuple[str, str, Download]] = [
         *((SOURCES, f"sources.{name}.sha256", source) for name, source in catalog.sources.sources.items()),
-        *((one.file, "sha256", download) for one in catalog.variants.values() for download in one.fetched),
+        *((variant.file, "sha256", download) for variant in catalog.variants.values() for download in variant.fetched),
     ]
     seen: dict[str, tuple[str, str]] = {}
     for file, key, download in declared:
@@ -328,12 +328,12 @@ def _with_sources(
         given |= {"build_of": None, "shared_build": file.build_of}
         path = f"variants/{file.build_of}.toml"
     if given.get("interpreter") is not None:
-        newest, *others = known.require(given["source"] or "", path, "source")
-        given |= {"version": newest.version, "fallbacks": others}
+        newest, *fallbacks = known.require(given["source"] or "", path, "source")
+        given |= {"version": newest.version, "fallbacks": fallbacks}
         given["interpreter"] = Source(**_fields(given["interpreter"]), **_download(newest))
         given["libraries"] = [
-            Library(**_fields(one), **_download(known.require(one.source, path, "libraries.source")[0]))
-            for one in given.get("libraries", [])
+            Library(**_fields(library), **_download(known.require(library.source, path, "libraries.source")[0]))
+            for library in given.get("libraries", [])
         ]
     asked = given.pop("optimise", None)
     if asked is not None:

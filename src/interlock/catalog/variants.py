@@ -99,7 +99,9 @@ class Prefix(Data):
     def archives(self) -> dict[str, Download]:
         """Return what is fetched, by machine."""
         return (
-            {name: self.archive.of(name, found) for name, found in self.archive.sha256.items()} if self.archive else {}
+            {name: self.archive.of(name, sha256) for name, sha256 in self.archive.sha256.items()}
+            if self.archive
+            else {}
         )
 
 
@@ -351,7 +353,7 @@ class Variant(VariantFile):
 
     def at(self, version: str) -> Variant:
         """Return the variant as it is built from one of its versions, without any fallback."""
-        release = next((one for one in self.fallbacks if one.version == version), None)
+        release = next((fallback for fallback in self.fallbacks if fallback.version == version), None)
         if release is None or self.interpreter is None:
             return self.model_copy(update={"fallbacks": []})
         source = self.interpreter.model_copy(update={key: getattr(release, key) for key in Download.model_fields})
@@ -420,7 +422,9 @@ class Variant(VariantFile):
         return {
             "patches": [name for part in self.parts for name in part.patches],
             "prepare": [name for part in self.parts for name in part.prepare],
-            "signature.key": [one.signature.key for one in (*self.downloads, *self.fallbacks) if one.signature],
+            "signature.key": [
+                download.signature.key for download in (*self.downloads, *self.fallbacks) if download.signature
+            ],
             "finish.steps": self.finish.steps if self.finish else [],
         }
 
