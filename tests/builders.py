@@ -444,7 +444,7 @@ class ScriptedNetwork:
         self.surroundings.append(surroundings)
         return ScriptedSandbox("limits", self.answer)
 
-    def open_tools_sandbox(self, *, unconfined: bool = False) -> ScriptedSandbox:
+    def open_tools_sandbox(self) -> ScriptedSandbox:
         return ScriptedSandbox("tools", self.answer)
 
     def started(self, start: OwnStart) -> AbstractContextManager[UserContainer]:

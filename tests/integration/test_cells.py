@@ -166,13 +166,9 @@ def test_a_cell_has_what_is_documented_and_no_more(
     }
 
 
-@pytest.mark.parametrize(("unconfined", "expected"), [(False, "2"), (True, "0")])
-def test_the_seccomp_filter_is_the_engines_or_none(
-    client: Any, built: Images, volume: str, unconfined: bool, expected: str
-) -> None:
-    cell = start(client, OWNER, built[QUICK], volume, Surroundings(unconfined=unconfined))
+def test_the_seccomp_filter_is_the_engines(client: Any, cell: Any) -> None:
     status = dict(line.split(":", 1) for line in said(client, cell, "cat", "/proc/self/status").splitlines())
-    assert status["Seccomp"].strip() == expected
+    assert status["Seccomp"].strip() == "2"
 
 
 def test_a_cell_that_asks_for_a_disk_has_one_of_its_own_that_goes_with_it(

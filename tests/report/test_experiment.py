@@ -17,7 +17,7 @@ from interlock.report import experiment as report
 from interlock.report.opening import CHANGED, NOT_KNOWN, OPEN
 from interlock.report.tables import SHARE
 from interlock.results.experiments import BenchmarkValues, CellResult, Experiment, Outcome, PassedOver, State
-from interlock.results.profiles import BenchmarkProfile, FutexCounts, Instructions, LockCost, Method, Probe
+from interlock.results.profiles import BenchmarkProfile, FutexCounts, LockCost, Method, Probe
 from tests.builders import (
     OK,
     make_benchmark,
@@ -242,10 +242,10 @@ def test_the_terminals_report_fits_and_holds_every_variant_and_verdict(width: in
 
 
 def test_the_headline_names_the_probe_what_it_lacks_and_the_harness_share() -> None:
-    probe = Probe(method=Method.STRACE_FUTEX, refused={Method.BPF: "no BPF here"}, no_instructions="no counters")
+    probe = Probe(method=Method.STRACE_FUTEX, refused={Method.BPF: "no BPF here"})
     lines = report.headline(make_experiment(probe=probe, measuring_s=200, in_processes_s=188))
     (probed,) = [line for line in lines if line.startswith("probe ")]
-    assert all(part in probed for part in ("strace", "not bpf: no BPF here", "no counters"))
+    assert all(part in probed for part in ("strace", "not bpf: no BPF here"))
     (harness,) = [line for line in lines if line.startswith("harness ")]
     assert all(part in harness for part in ("6%", "200 s"))
 
@@ -277,7 +277,6 @@ def test_a_profile_shows_calls_waits_and_wakes_for_nothing_per_unit_of_work() ->
         "waited ms": "6",
         "longest wait ms": "4",
         "locks waited for": "2",
-        "instructions": "-",
         "probe": "bpf",
     }
 
@@ -285,9 +284,8 @@ def test_a_profile_shows_calls_waits_and_wakes_for_nothing_per_unit_of_work() ->
 def test_a_profile_of_strace_has_dashes_where_strace_tells_nothing() -> None:
     phases = {"whole": make_phase(futex=12), "setup": make_phase(futex=2)}
     counted = make_profile(method="strace-futex", units=1_000_000, phases=phases, counted="whole", deducted="setup")
-    row = profile_row(counted.model_copy(update={"instructions": Instructions(per_unit=1.5, spread=0, runs=3)}))
-    assert (row["calls"], row["most calls"], row["futex wait"]) == ("-", "futex 10", "-")
-    assert (row["probe"], row["instructions"]) == ("strace-futex", "1,500,000")
+    row = profile_row(counted)
+    assert (row["calls"], row["most calls"], row["futex wait"], row["probe"]) == ("-", "futex 10", "-", "strace-futex")
 
 
 def test_a_profile_names_the_calls_that_are_made_most_often_without_those_of_the_set_up() -> None:

@@ -64,7 +64,6 @@ class Feature(StrEnum):
     WHOLE_CORE = "the whole core set"
     SYSTEM_CALLS = "counts of system calls"
     STACKS = "stacks of system calls"
-    COUNTERS = "the processor's counters"
     CPU_TIME = "CPU time of a sandbox"
 
 
@@ -118,7 +117,6 @@ class Surroundings:
 
     rights: tuple[Right, ...] = ()  # what the workload asks for
     prefix_on_volume: bool = False  # /usr/local, instead of the image's file system
-    unconfined: bool = False  # without the engine's seccomp profile
 
 
 USUAL = Surroundings()
@@ -315,7 +313,7 @@ class Workspace(Protocol):
         """Start a workload's server with this environment, or its load; both end with the block."""
         ...
 
-    def open_tools_sandbox(self, *, unconfined: bool = False) -> Sandbox:
+    def open_tools_sandbox(self) -> Sandbox:
         """Open a sandbox that has the instruments alone, to try probes in."""
         ...
 

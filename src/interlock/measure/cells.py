@@ -97,7 +97,6 @@ class Cell:
 
     session: Session
     subject: Subject
-    unconfined: bool = False  # without seccomp's filter
     clock: Stopwatch = field(default_factory=Stopwatch)
     slots: list[Slot] = field(default_factory=list)  # the first is where all but the others of a block runs
     notes: list[str] = field(default_factory=list)
@@ -167,7 +166,7 @@ class Cell:
         """
         workload = self.session.workload
         cold = any(benchmark.cold for benchmark in workload.benchmarks)
-        return Surroundings(tuple(workload.rights), prefix_on_volume=cold, unconfined=self.unconfined)
+        return Surroundings(tuple(workload.rights), prefix_on_volume=cold)
 
 
 def limit_cells(session: Session) -> list[Cell]:

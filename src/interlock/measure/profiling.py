@@ -1,4 +1,4 @@
-"""Profiles, after all timing of a workload: system calls under the best probe, instructions, and where locks wait."""
+"""Profiles, after all timing of a workload: system calls under the best probe, and where locks wait."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from interlock.catalog.types import TWIN
 from interlock.errors import InterlockError, WorkloadError
 from interlock.measure.cells import Cell, Session
 from interlock.measure.counts import NO_CALLS, parse_bpf, parse_strace
-from interlock.measure.instructions import count_instructions
 from interlock.measure.kinds.kind import COMMAND_PHASE
 from interlock.measure.stacks import lock_sites_in
 from interlock.measure.stopwatch import Phase
@@ -42,12 +41,8 @@ def profile_cells(session: Session, cells: Sequence[Cell], on_profile: Callable[
 
 
 def profile_of(track: Track, probe: Probe) -> BenchmarkProfile:
-    """Count the system calls of a track's work; a counter that fails is no reason to lose them, nor are stacks."""
+    """Count the system calls of a track's work; stacks that fail are no reason to lose them."""
     profile = (_by_phases if probe.method is Method.BPF else _by_difference)(track)
-    try:
-        profile = profile.model_copy(update={"instructions": count_instructions(track, probe)})
-    except InterlockError as error:
-        profile = profile.model_copy(update={"no_instructions": error.found})
     if not (track.benchmark.why or track.session.resources.settings.why):
         return profile
     try:

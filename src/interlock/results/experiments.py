@@ -182,7 +182,6 @@ class ProcessCost(Data):
     max_rss_bytes: Count
     voluntary_switches: Count
     involuntary_switches: Count
-    instructions: Count | None = None  # in user mode; only if they were asked for
     resident_share: Finite | None = None  # of the interpreter's pages still cached after they were dropped
     exit_code: Count
     signal: Count

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from interlock.catalog.types import Data
 from interlock.catalog.workloads import Benchmark
@@ -25,12 +25,16 @@ class Method(StrEnum):
         return self is Method.STRACE_FUTEX
 
 
-class Probe(Data):
-    """The method that a machine allows, why each better one is refused, and why instructions are not counted."""
+# Files of before 2026-11-29 say of each profile that instructions were not counted.
+EARLIER = ConfigDict(frozen=True, extra="ignore")
 
+
+class Probe(Data):
+    """The method that a machine allows, and why each better one is refused."""
+
+    model_config = EARLIER
     method: Method
     refused: dict[Method, str] = {}
-    no_instructions: str = ""
 
 
 class CallCounts(Data):
@@ -97,14 +101,6 @@ class PhaseCounts(Data):
         return [counts for name, counts in self.futex.items() if name in FUTEX_WAKES]
 
 
-class Instructions(Data):
-    """Instructions in user mode per unit of work: the median of several runs, and half their range as a share of it."""
-
-    per_unit: float
-    spread: float
-    runs: int
-
-
 # GNU pth's scheduler switches threads in the process itself: a switch sets signal masks, and each turn asks for pending
 # signals, empties a pipe and selects. Nothing else asks for pending signals.
 PTH_TURN = "rt_sigpending"
@@ -129,14 +125,13 @@ class LockCost:
 class BenchmarkProfile(Data):
     """The system calls of one benchmark by phase; its work's calls are those of `counted` less those of `deducted`."""
 
+    model_config = EARLIER
     method: Method
     perturbed: bool
     units: Annotated[int, Field(ge=1)]
     phases: dict[str, PhaseCounts]
     counted: str
     deducted: str | None = None
-    instructions: Instructions | None = None
-    no_instructions: str = ""
     why: LockSites | None = None  # from a pass of its own
     no_why: str = ""
 

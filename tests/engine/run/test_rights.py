@@ -30,12 +30,6 @@ def test_what_a_workload_asks_for_it_has_and_no_capability_with_it() -> None:
     assert (writable["user"], writable["read_only"]) == (rights.USER, False)
 
 
-def test_without_seccomp_nothing_else_changes() -> None:
-    unconfined = rights.of_cell(Surroundings(unconfined=True))
-    assert unconfined["security_opt"] == ["no-new-privileges", "seccomp=unconfined"]
-    assert {**unconfined, "security_opt": []} == {**rights.of_cell(Surroundings()), "security_opt": []}
-
-
 @pytest.mark.parametrize("right", ["SYS_ADMIN", "NET_ADMIN", "NET_RAW", "MKNOD", "SYS_CHROOT", "SYS_PTRACE"])
 def test_an_installation_has_what_files_need_and_nothing_of_the_machine(right: str) -> None:
     options = rights.of_installation()

@@ -13,7 +13,6 @@ ONLY_IN_CONTAINERS = {
     Feature.USER_IMAGES: "a user's image needs a container engine",
     Feature.WHOLE_CORE: "what of the core set needs containers is left out",
     Feature.IMAGES: "each machine builds for itself",
-    Feature.COUNTERS: "they are counted only in containers",
     Feature.CPU_TIME: "only a container's CPU time is counted",
 }
 

@@ -135,7 +135,7 @@ class CellOptions:
     packages: Mapping[str, str] = field(default_factory=dict)  # places of volumes with packages, by their names
 
 
-def start_idle(client: DockerClient, experiment: str, image_id: str, *, unconfined: bool) -> Container:
+def start_idle(client: DockerClient, experiment: str, image_id: str) -> Container:
     """Start a container of the instruments' own image, in which probes are tried."""
     with engine_errors("the engine cannot start a container"):
         idle = client.containers.create(
@@ -143,7 +143,7 @@ def start_idle(client: DockerClient, experiment: str, image_id: str, *, unconfin
             IDLE,
             network_mode="none",
             labels=labels_of(experiment),
-            **of_cell(Surroundings(unconfined=unconfined)),
+            **of_cell(USUAL),
         )
         idle.start()
     return idle

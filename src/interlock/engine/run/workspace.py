@@ -177,11 +177,10 @@ class ContainerWorkspace:
             if not named:
                 containers.remove_network(client, name)
 
-    def open_tools_sandbox(self, *, unconfined: bool = False) -> ContainerSandbox:
+    def open_tools_sandbox(self) -> ContainerSandbox:
         if self.instruments_image_id is None:
             raise UnsupportedHereError(found="profiling was not set up", todo="Run without --no-profile.")
-        idle = containers.start_idle(self.client, self.owner, self.instruments_image_id, unconfined=unconfined)
-        return self.sandbox(idle)
+        return self.sandbox(containers.start_idle(self.client, self.owner, self.instruments_image_id))
 
     def sandbox(self, container: Container, network: str | None = None) -> ContainerSandbox:
         return ContainerSandbox(self.client, container, self.owner, self.instruments_image_id, network)
