@@ -78,8 +78,8 @@ def render(
 def _write_figures(folder: Path, made_of: str) -> None:
     """Write what a pick reads of an experiment that comes with Interlock."""
     experiment = store.read_experiment(folder)
-    found = recorded_figures(experiment, store.read_cell_values(folder, experiment), made_of)
-    write_atomically(folder / store.FIGURES_FILE, found.model_dump_json(exclude_defaults=True) + "\n")
+    figures = recorded_figures(experiment, store.read_cell_values(folder, experiment), made_of)
+    write_atomically(folder / store.FIGURES_FILE, figures.model_dump_json(exclude_defaults=True) + "\n")
     console.print(Text(f"render  {folder / store.FIGURES_FILE}"))
 
 
@@ -211,8 +211,8 @@ def write_generated(paths: ProjectPaths, known: Catalog) -> None:
     """Write what is generated from variants/, and name each file that changed; outside a clone name the user's own."""
     if paths.is_clone:
         _write_texts(paths, generated_texts(paths, known))
-    for one in paths.own:
-        console.print(Text(f"own     {one.words}"), soft_wrap=True)
+    for file in paths.own:
+        console.print(Text(f"own     {file.words}"), soft_wrap=True)
 
 
 def _write_texts(paths: ProjectPaths, texts: Mapping[str, str | bytes]) -> None:
@@ -289,14 +289,14 @@ def push_command(
     ready = _require_built(containers.look_up(known, names, build_options(paths)), named=bool(variants))
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "push", len(ready))
-        with_own_base = {one.base.reference: one for one in ready if one.base}.values()
-        bases = [registries.push_base(containers.client, one, team, transfers) for one in with_own_base]
+        with_own_base = {image.base.reference: image for image in ready if image.base}.values()
+        bases = [registries.push_base(containers.client, image, team, transfers) for image in with_own_base]
 
-        def move(one: Built) -> Row:
+        def move(image: Built) -> Row:
             if record is not None:
-                pushed = registries.push_untagged(containers.client, one, team, transfers)
+                pushed = registries.push_untagged(containers.client, image, team, transfers)
             else:
-                pushed = registries.push(containers.client, one, team, transfers, force=force)
+                pushed = registries.push(containers.client, image, team, transfers, force=force)
             return pushed.built, pushed.state, pushed.note
 
         rows, failed = _move_each(ready, move, transfers)
@@ -364,9 +364,9 @@ def _plans(
     containers: DockerEngine, known: Catalog, names: list[str], options: BuildOptions, on_step: OnStep, *, named: bool
 ) -> list[list[ImagePlan]]:
     """Return what identifies the images of each variant's versions; BuildError for a named one that has none here."""
-    found = containers.plans(known, names, options, on_step)
-    _report_missing([one for one in found if isinstance(one, Built)], named)
-    return [one for one in found if not isinstance(one, Built)]
+    plans = containers.plans(known, names, options, on_step)
+    _report_missing([plan for plan in plans if isinstance(plan, Built)], named)
+    return [plan for plan in plans if not isinstance(plan, Built)]
 
 
 def _move_each(
@@ -411,10 +411,10 @@ def _show_moved(rows: Sequence[Row], failed: Sequence[InterlockError]) -> None:
         raise error
 
 
-def _require_built(found: list[Built], *, named: bool) -> list[Built]:
+def _require_built(images: list[Built], *, named: bool) -> list[Built]:
     """Return the built images; BuildError if a named variant is not built, or if none is."""
-    _report_missing([one for one in found if one.outcome.state is not State.OK], named)
-    ready = [one for one in found if one.outcome.state is State.OK]
+    _report_missing([image for image in images if image.outcome.state is not State.OK], named)
+    ready = [image for image in images if image.outcome.state is State.OK]
     if not ready:
         raise BuildError(found="no variant is built", todo="Build one: interlock build VARIANT")
     return ready
@@ -422,7 +422,7 @@ def _require_built(found: list[Built], *, named: bool) -> list[Built]:
 
 def _report_missing(missing: Sequence[Built], named: bool) -> None:
     """Print a line for each missing image; BuildError for the first if variants were named."""
-    for one in missing:
+    for image in missing:
         if named:
-            raise BuildError(key=one.variant, found=one.outcome.reason, todo=f"Run `{build_line(one)}`.")
-        console.print(Text(f"skip    {one.variant}: {one.outcome.reason}"), soft_wrap=True)
+            raise BuildError(key=image.variant, found=image.outcome.reason, todo=f"Run `{build_line(image)}`.")
+        console.print(Text(f"skip    {image.variant}: {image.outcome.reason}"), soft_wrap=True)

@@ -100,14 +100,14 @@ def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     itself, or the base that all need, is missing.
     """
     decided = decide(builder, names, partial(_find_or_fetch, builder))
-    results = {one.variant: one for one in decided if isinstance(one, Built)}
-    todo = [one for one in decided if not isinstance(one, Built)]
-    for one in todo:
-        if one.trains:
-            builder.on_step(one.variant.name, f"no profile is stored for {one.variant.version}: {TRAINS}")
-        if one.passed_over:
-            newest = one.passed_over[0].version
-            builder.on_step(one.variant.name, f"{one.variant.version}, because {newest} cannot be had")
+    results = {image.variant: image for image in decided if isinstance(image, Built)}
+    todo = [plan for plan in decided if not isinstance(plan, Built)]
+    for plan in todo:
+        if plan.trains:
+            builder.on_step(plan.variant.name, f"no profile is stored for {plan.variant.version}: {TRAINS}")
+        if plan.passed_over:
+            newest = plan.passed_over[0].version
+            builder.on_step(plan.variant.name, f"{plan.variant.version}, because {newest} cannot be had")
     # What shares another's build comes after it: the engine then has that build in its cache.
     for borrows in (False, True):
         wave = [plan for plan in todo if (plan.variant.shared_build is not None) == borrows]
@@ -192,7 +192,10 @@ def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
             return ended(plan.variant, State.UNAVAILABLE, error.found)
 
     decided = decide(builder, names, find)
-    return [one if isinstance(one, Built) else ended(one.variant, State.UNAVAILABLE, NOT_BUILT) for one in decided]
+    return [
+        outcome if isinstance(outcome, Built) else ended(outcome.variant, State.UNAVAILABLE, NOT_BUILT)
+        for outcome in decided
+    ]
 
 
 def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:

@@ -208,19 +208,17 @@ def promised(version: str) -> list[Promise]:
 
 def judge(variant: Variant, config: ImageConfig, runs: Runs) -> list[ContractFinding]:
     """Return a finding for everything that the variant owes, and one for every declared difference that is none."""
-    of_config = {check.name: found(config, variant) for check, found in CONFIG}
+    of_config = {check.name: answer(config, variant) for check, answer in CONFIG}
     owed = [check.name for check in promised(variant.version)]
     findings = []
     for name in owed:
-        found = of_config[name] if name in of_config else _found(name, runs)
-        findings.append(_finding(name, found, variant.differences.get(name, "")))
+        text = of_config[name] if name in of_config else _found(name, runs)
+        findings.append(_finding(name, text, variant.differences.get(name, "")))
     known = {check.name for check in CHECKS}
     for name, reason in variant.differences.items():
         if name not in owed:
-            found = (
-                f"Python {variant.version} is not required to have it" if name in known else "unknown contract check"
-            )
-            findings.append(ContractFinding(name, ContractState.STALE, found, reason))
+            text = f"Python {variant.version} is not required to have it" if name in known else "unknown contract check"
+            findings.append(ContractFinding(name, ContractState.STALE, text, reason))
     return findings
 
 
