@@ -221,7 +221,7 @@ def make_phase(**calls: int) -> PhaseCounts:
 def make_profile(futex_per_unit: float = 0.5, units: int = 1_000_000, **changes: Any) -> BenchmarkProfile:
     """What BPF counted of a program: its futex calls are in its work."""
     phases = {"startup": make_phase(execve=1, futex=1), "work": make_phase(futex=round(futex_per_unit * units))}
-    data = {"method": "bpf", "perturbed": False, "units": units, "phases": phases, "counted": "work"}
+    data = {"method": "bpf", "units": units, "phases": phases, "counted": "work"}
     return BenchmarkProfile.model_validate(data | changes)
 
 

@@ -81,14 +81,13 @@ def profile_by_phases(phases: dict[str, PhaseCounts], units: int, counted: str) 
             found=f"the profiler saw no call of the process in its phase '{counted}'",
             todo="Run `interlock doctor`; a program must mark its phases, as workloads/protocol.py does.",
         )
-    return BenchmarkProfile(method=Method.BPF, perturbed=False, units=units, phases=phases, counted=counted)
+    return BenchmarkProfile(method=Method.BPF, units=units, phases=phases, counted=counted)
 
 
 def profile_by_difference(whole: PhaseCounts, setup: PhaseCounts, units: int) -> BenchmarkProfile:
     """Return the profile of a probe without phases, from a process with units of work and one without."""
     return BenchmarkProfile(
         method=Method.STRACE_FUTEX,
-        perturbed=True,
         units=units,
         phases={WHOLE: whole, SETUP: setup},
         counted=WHOLE,
