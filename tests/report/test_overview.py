@@ -11,6 +11,8 @@ import pytest
 from interlock.cli.report import load_experiment
 from interlock.report import overview
 from interlock.report.overview import THEMES, Mark, Question, answers, picture
+from interlock.results import store
+from interlock.results.answers import RecordedFigures
 
 FOLDER = Path(__file__).parents[2] / "results/reference" / overview.EXPERIMENT
 SVG = "{http://www.w3.org/2000/svg}"
@@ -49,3 +51,24 @@ def test_an_interval_reaches_from_its_low_end_to_its_high_end_on_a_logarithmic_a
 
 def test_a_change_is_per_cent_and_from_two_times_on_a_factor() -> None:
     assert [Mark("x", value, value, value).text for value in (1.26, 0.5, 2.1)] == ["+26 %", "-50 %", "2.1x"]
+
+
+def test_what_is_known_before_a_run_is_what_the_picture_shows_of_the_rows_and_workloads_asked_for() -> None:
+    figures = store.read_json(FOLDER / store.FIGURES_FILE, RecordedFigures)
+    experiment, tables, _ = load_experiment(FOLDER)
+    labels = [*experiment.settings.variants]
+    title, *rows = overview.known_lines(experiment, figures, labels, experiment.settings.workloads)
+    assert experiment.host["cpu"] in title
+    assert experiment.started[:10] in title
+    assert [line.split()[1] for line in rows] == [f"{name}:" for name in overview.SHOWN]
+    for question, marks in [found for found in overview.answers(tables) if not found[0].memory]:
+        for line, mark in zip(rows, marks, strict=True):
+            said = re.search(rf"{question.workload} [^;]*\b{question.benchmark} ([^,;]+)", line)
+            assert said
+            if said[1].endswith("x"):
+                assert float(said[1][:-1]) == pytest.approx(1 / mark.value, rel=0.005)
+    (_, only) = overview.known_lines(experiment, figures, ["cpython-3.13", "cpython-3.9"], ["startup"])
+    assert "cpython-3.9" in only
+    assert "download" not in only
+    assert not overview.known_lines(experiment, figures, ["cpython-3.15"], ["startup"])
+    assert len(overview.known_lines(experiment, figures, labels[:5] + labels[9:], ["locks"])) <= 1 + overview.MOST_KNOWN

@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from interlock.analysis import durations
-from interlock.catalog.project import CORE, Catalog
+from interlock.catalog.project import CORE, Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli.choosing import lead_to
 from interlock.cli.images import build_variants, fail_on_failed_builds, write_generated
@@ -39,8 +39,10 @@ from interlock.measure.forecast import Forecast
 from interlock.measure.resumable import remaining
 from interlock.measure.stages import StagedRun
 from interlock.measure.watching import Observers
+from interlock.report import overview
 from interlock.report.experiment import failed_cells
 from interlock.results import store
+from interlock.results.answers import RecordedFigures
 from interlock.results.experiments import Built, Experiment, Outcome, State
 from interlock.results.settings import Settings
 
@@ -80,6 +82,7 @@ def matrix(
         settings = began.settings.model_copy(update={"workloads": remaining(began)})
         say_resumed(began, settings.workloads)
     engine = engine_of(began) if began else options.engine
+    print_known(paths, settings)
     # An experiment that is resumed has ended in time once.
     ending = Ending(asked.budget_s or (None if began else usual_budget_s(asked)))
     earlier = store.readable_experiments(store.experiments_below(paths.results))
@@ -115,6 +118,15 @@ def matrix(
         raise typer.Exit(ending.exit_code)
     fail_on_failed_builds(built, where.words)
     fail_on_failed_cells(folder, described)
+
+
+def print_known(paths: ProjectPaths, settings: Settings) -> None:
+    """Print what the experiment of README's table says of what is asked for, if it came with the project."""
+    folder = paths.reference / overview.EXPERIMENT
+    if (folder / store.FIGURES_FILE).is_file():
+        figures = store.read_json(folder / store.FIGURES_FILE, RecordedFigures)
+        for line in overview.known_lines(store.read_experiment(folder), figures, settings.variants, settings.workloads):
+            console.print(Text(line), soft_wrap=True)
 
 
 def what_can_be(machine: Engine, known: Catalog, settings: Settings) -> tuple[Settings, list[Built]]:

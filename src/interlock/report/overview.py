@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from interlock.analysis.comparison import Row, Table, baseline_optimisation
+from interlock.analysis.pick.figures import RecordedLevels
 from interlock.analysis.statistics import Interval
+from interlock.analysis.verdicts import judged
 from interlock.report import experiment as report
+from interlock.results.answers import RecordedFigures
 from interlock.results.experiments import Experiment
 
 # The reference experiment that the pictures show.
@@ -17,6 +20,8 @@ EXPERIMENT = "2026-11-25-a"
 PATH = "docs/overview-{theme}.svg"
 BASELINE = "cpython-3.13"
 SHOWN = ("cpython-3.14", "cpython-3.14t")
+# Rows that are said before a run, below a title.
+MOST_KNOWN = 3
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,38 @@ QUESTIONS = (
     Question("Starts of the interpreter", "startup", "pass"),
     Question("Memory of a download (less is better)", "download", "many", memory=True),
 )
+
+
+def known_lines(
+    experiment: Experiment, figures: RecordedFigures, labels: Sequence[str], workloads: Sequence[str]
+) -> list[str]:
+    """Return in at most four lines what the reference says of these rows and workloads, marked as such; else none.
+
+    A reader has them at once, and their own figures when they are measured.
+    """
+    shown = [name for name in SHOWN if name in labels] or [name for name in labels if name != BASELINE]
+    asked = [question for question in QUESTIONS if question.workload in workloads and not question.memory]
+    rows = {name: _known(figures, name, asked) for name in shown}
+    lines = [f"known   {name}: {'; '.join(words)}" for name, words in rows.items() if words]
+    host = experiment.host
+    title = (
+        f"known   the project's figures ({host['cores']} cores of an {host['cpu']}, {experiment.started[:10]}, "
+        f"{baseline_optimisation(experiment)}; yours follow): time beside {BASELINE}"
+    )
+    return [title, *lines[:MOST_KNOWN]] if lines else []
+
+
+def _known(figures: RecordedFigures, label: str, asked: Sequence[Question]) -> list[str]:
+    """Return a row's verdicts, a text for each workload: 'download many-pinned 0.676x, single 0.802x'."""
+    texts_of: dict[str, list[str]] = {}
+    for question in asked:
+        table = figures.tables.get(question.workload, {}).get(question.benchmark)
+        ratio = RecordedLevels(table).ratio(label, BASELINE) if table else None
+        if ratio is not None:
+            verdict = judged(BASELINE, ratio).verdict
+            text = f"{ratio.estimate:.3g}x" if verdict.differs else verdict.value
+            texts_of.setdefault(question.workload, []).append(f"{question.benchmark} {text}")
+    return [f"{workload} {', '.join(texts)}" for workload, texts in texts_of.items()]
 
 
 @dataclass(frozen=True)
