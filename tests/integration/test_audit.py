@@ -19,7 +19,7 @@ import pytest
 
 from interlock.catalog.project import Catalog
 from interlock.engine.ownership import PID
-from interlock.engine.packages import audit, requirements
+from interlock.engine.packages import audit, dependency_files
 from interlock.engine.packages.kept_wheels import CACHE_VOLUME
 from interlock.results.answers import Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, State
@@ -97,7 +97,7 @@ def auditing(client: Any, catalog: Catalog, root: Path, image: Built) -> Auditin
     """Audits the lines of a file, in this image unless others are named."""
 
     def run_audit(file: Path, images: Sequence[Built] | None = None, modules: Sequence[str] = ()) -> list[VariantAudit]:
-        wanted = requirements.read([str(file)], lambda path: path.read_text(encoding="utf-8"), Path.exists)
+        wanted = dependency_files.read([str(file)], lambda path: path.read_text(encoding="utf-8"), Path.exists)
         asked = replace(wanted, modules=list(modules))
         return audit.audit(client, catalog, root, images or [image], asked, lambda *_: None)
 

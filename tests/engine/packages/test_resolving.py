@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from interlock.engine.ended import Ended
-from interlock.engine.packages import requirements
+from interlock.engine.packages import dependency_files
 from interlock.engine.packages.pip_container import AUDIT, OF_THE_AUDIT, PipContainer
 from interlock.engine.packages.resolving import Resolution, Resolver
 from interlock.errors import EngineError
@@ -73,9 +73,9 @@ def url() -> Iterator[str]:
 
 def resolver(folder: Path, *lines: str) -> Resolver:
     (folder / "r.txt").write_text("\n".join(lines))
-    wanted = requirements.read([str(folder / "r.txt")], lambda path: path.read_text(encoding="utf-8"), Path.exists)
+    wanted = dependency_files.read([str(folder / "r.txt")], lambda path: path.read_text(encoding="utf-8"), Path.exists)
     nothing: Any = None
-    return Resolver(Here(nothing, nothing, folder=folder / "audit"), wanted, lambda _: None)
+    return Resolver(Here(nothing, nothing, folder=folder / "audit"), wanted.here(), lambda _: None)
 
 
 def resolve(folder: Path, *lines: str) -> Resolution:

@@ -19,9 +19,11 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Gil
 from interlock.engine.client import engine_errors
 from interlock.engine.packages import pip_container
+from interlock.engine.packages.dependency_files import Dependencies
+from interlock.engine.packages.lock_files import Environment
 from interlock.engine.packages.pip_container import AUDIT, PipContainer, PipSettings, ensure_builder, gather
 from interlock.engine.packages.pip_output import LEAST_PIP, failure, pip_version
-from interlock.engine.packages.requirements import Requirements, display_text
+from interlock.engine.packages.requirements import display_text
 from interlock.engine.packages.resolving import Resolution, Resolver, Unmet, Wheel, WheelBuilder
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import leftovers
@@ -291,7 +293,7 @@ ASK_S = 60
 
 
 def audit(  # noqa: PLR0913, PLR0917  the engine, the project, and what is asked
-    client: DockerClient, catalog: Catalog, root: Path, images: Sequence[Built], wanted: Requirements, on_step: OnStep
+    client: DockerClient, catalog: Catalog, root: Path, images: Sequence[Built], wanted: Dependencies, on_step: OnStep
 ) -> list[VariantAudit]:
     """Install and import the requirements in each image; an audit that is impossible says why in its outcome.
 
@@ -299,7 +301,8 @@ def audit(  # noqa: PLR0913, PLR0917  the engine, the project, and what is asked
     reached, RequirementsError if a file that a line names cannot be read. All containers and volumes but the cache are
     removed afterwards, also after an interruption.
     """
-    settings = gather(wanted.variables, [*wanted.options, *(line.text for line in wanted.lines)])
+    asked = wanted.here()
+    settings = gather(asked.variables, [*asked.options, *(line.text for line in asked.lines)])
     return [_audit_one(_Task(client, catalog, root, image, wanted, settings, on_step)) for image in images]
 
 
@@ -309,7 +312,7 @@ class _Task:
     catalog: Catalog
     root: Path
     image: Built
-    wanted: Requirements
+    wanted: Dependencies
     settings: PipSettings
     on_step: OnStep
 
@@ -342,7 +345,7 @@ def _work(task: _Task, owner: str) -> VariantAudit:
     task.step("preparing the builder")
     builder_id = ensure_builder(task.client, task.root, task.image, task.catalog)
     inside = pip_container.open_builder(task.client, owner, builder_id, task.settings, fetches=True)
-    resolver = Resolver(inside, task.wanted, task.step)
+    resolver = Resolver(inside, task.wanted.at(_environment(inside)), task.step)
     resolution = resolver.resolve()
 
     def open_another() -> pip_container.PipContainer:
@@ -354,6 +357,15 @@ def _work(task: _Task, owner: str) -> VariantAudit:
     wheel_builder = WheelBuilder(inside, open_another, kept, own, resolver.options(), builder_id, task.step)
     wheels = wheel_builder.get([package for package, _ in resolution.packages])
     return _install_and_import(task, own, resolution, wheels)
+
+
+# What markers are evaluated in.
+ENVIRONMENT = "import json; from pip._vendor.packaging import markers; print(json.dumps(markers.default_environment()))"
+
+
+def _environment(inside: PipContainer) -> Environment:
+    """Return what the variant's interpreter says to markers of lock files."""
+    return dict(parse_json(_must(inside, ["python", "-c", ENVIRONMENT], ASK_S)))
 
 
 def _unsupported(own: pip_container.PipContainer) -> str:

@@ -75,7 +75,7 @@ class Resolver:
         self.bring(self._inside)
         accepted: list[Line] = []
         packages: list[Resolved] = []
-        todo = [list(self._wanted.lines)]
+        todo = [list(self._wanted.lines)] if self._wanted.lines else []
         while todo:
             lines = todo.pop()
             answer = self._ask([*accepted, *lines])
