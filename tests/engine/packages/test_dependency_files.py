@@ -13,6 +13,7 @@ from interlock.errors import RequirementsError
 from tests.engine.packages.test_lock_files import LOCKS
 
 PYPROJECT = (LOCKS / "uv/pyproject.toml").read_text(encoding="utf-8")
+EXTRAS = "[project.optional-dependencies]\n"
 
 
 def read(text: str, extras: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> list[Line]:
@@ -50,8 +51,8 @@ def test_an_extra_that_names_another_and_a_group_that_includes_one_bring_both_on
         ('types = ["typing-extensions>=4.12"]', 'types = [{include-group = "test"}]', "dependency-groups"),
         ('types = ["typing-extensions>=4.12"]', 'types = "typing-extensions"', "dependency-groups"),
         ("iniconfig>=2", "iniconfig>>2", "dependency-groups"),
-        ("[project.optional-dependencies]\n", "[tool.uv.sources]\nclick = {path = 'x'}\n[project.optional-dependencies]\n", "tool.uv.sources.click"),
-        ("[project.optional-dependencies]", "[project.optional-dependencies.more]", "project.optional-dependencies.more"),
+        (EXTRAS, f"[tool.uv.sources]\nclick = {{path = 'x'}}\n{EXTRAS}", "tool.uv.sources.click"),
+        (EXTRAS, "[project.optional-dependencies.more]\n", "project.optional-dependencies.more"),
     ],
 )  # fmt: skip
 def test_what_pip_could_not_do_is_refused_with_file_and_key(old: str, new: str, key: str) -> None:

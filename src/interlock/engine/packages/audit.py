@@ -7,7 +7,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Gil
 from interlock.engine.client import engine_errors
-from interlock.engine.packages import pip_container
+from interlock.engine.packages import pip_container, remedies
 from interlock.engine.packages.dependency_files import Dependencies
 from interlock.engine.packages.lock_files import Environment
 from interlock.engine.packages.pip_container import AUDIT, PipContainer, PipSettings, ensure_builder, gather
@@ -257,7 +257,7 @@ def package_rows(
 ) -> list[PackageAudit]:
     """Return a row for each package, sorted by name; `reasons` has the wheels that could not be installed."""
     rows = [_row(wheel, resolution, reasons, imports) for wheel in wheels]
-    rows += [_failed(failure) for failure in resolution.failures]
+    rows += [_failed(failure, resolution) for failure in resolution.failures]
     return sorted(rows, key=lambda row: row.name)
 
 
@@ -275,21 +275,26 @@ def _row(
         origin=Origin.FAILED if reason else origin,
         build_s=wheel.build_s,
         reason=reason,
+        system_package=wheel.system_package,
+        wheel_release=resolution.releases.get(package.key, ""),
         imports=[] if reason else imports.get(package.key, []),
     )
 
 
-def _failed(failure: Unmet) -> PackageAudit:
+def _failed(failure: Unmet, resolution: Resolution) -> PackageAudit:
     return PackageAudit(
         name=failure.name,
         requirement=display_text(failure.line),
         needed_by=failure.needed_by,
         origin=Origin.FAILED,
         reason=failure.words,
+        system_package=failure.system_package,
+        wheel_release=resolution.releases.get(failure.name, ""),
     )
 
 
 ASK_S = 60
+PACKAGE_NAME = re.compile(r"^[a-z0-9][a-z0-9.-]*$")
 
 
 def audit(  # noqa: PLR0913, PLR0917  the engine, the project, and what is asked
@@ -347,6 +352,7 @@ def _work(task: _Task, owner: str) -> VariantAudit:
     inside = pip_container.open_builder(task.client, owner, builder_id, task.settings, fetches=True)
     resolver = Resolver(inside, task.wanted.at(_environment(inside)), task.step)
     resolution = resolver.resolve()
+    releases = _releases_with_wheels(task, inside, resolution, resolver.options())
 
     def open_another() -> pip_container.PipContainer:
         another = pip_container.open_builder(task.client, owner, builder_id, task.settings)
@@ -356,7 +362,19 @@ def _work(task: _Task, owner: str) -> VariantAudit:
     kept = pip_container.open_kept_wheels(task.client, owner, builder_id)
     wheel_builder = WheelBuilder(inside, open_another, kept, own, resolver.options(), builder_id, task.step)
     wheels = wheel_builder.get([package for package, _ in resolution.packages])
-    return _install_and_import(task, own, resolution, wheels)
+    return _install_and_import(task, own, replace(resolution, releases=releases), wheels)
+
+
+def _releases_with_wheels(
+    task: _Task, inside: PipContainer, resolution: Resolution, options: Sequence[str]
+) -> dict[str, str]:
+    """Return for packages without a wheel, by their canonical names, the nearest release that has one."""
+    lacking = {package.key: package.version for package, _ in resolution.packages if package.from_index_as_source}
+    lacking |= {unmet.name: unmet.pinned for unmet in resolution.failures if PACKAGE_NAME.match(unmet.name)}
+    if lacking:
+        task.step(f"asking the index which releases of {len(lacking)} packages have wheels")
+    asked = list(lacking.items())[: remedies.MOST_ASKED]
+    return {name: remedies.release_with_wheel(inside, name, version, options) for name, version in asked}
 
 
 # What markers are evaluated in.
