@@ -108,7 +108,7 @@ def test_a_ratio_in_a_paragraph_is_one_of_the_experiments_that_it_names(text: st
 
 
 def test_the_pick_of_the_readme_answers_what_it_shows() -> None:
-    (command, answer) = re.findall(r"^\$ uvx interlock (pick .*)\n(.*)$", README, re.M)[0]
+    (command, answer) = re.findall(r"^\$ uvx --from \. interlock (pick .*)\n(.*)$", README, re.M)[0]
     result = CliRunner().invoke(app, shlex.split(command), env={"COLUMNS": "200"})
     assert result.output.splitlines()[0] == answer
 

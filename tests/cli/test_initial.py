@@ -108,7 +108,10 @@ def test_a_service_is_what_the_files_of_its_folder_say(
 
 def test_the_next_commands_need_what_is_there_alone() -> None:
     named = [[line.split()[1] for line in next_commands(one)] for one in (
-        Service(), Service(file="Dockerfile"), Service(file="Dockerfile", requirement="uv.lock"), Service(requirement="uv.lock"),
+        Service(),
+        Service(file="Dockerfile"),
+        Service(file="Dockerfile", requirement="uv.lock"),
+        Service(requirement="uv.lock"),
     )]  # fmt: skip
     assert named == [
         ["pick", "matrix", "report"],

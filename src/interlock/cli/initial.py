@@ -54,7 +54,7 @@ class Service:
 def init_command() -> None:
     """Write defaults for a service from what its folder has.
 
-    Into [tool.interlock] of pyproject.toml, or interlock.toml: from the Dockerfile, a compose file and the dependencies.
+    Into [tool.interlock] of pyproject.toml, or interlock.toml; from Dockerfile, compose file and dependencies.
     Prints the next three commands. A table that is there stays as it is.
     """
     here = Path.cwd()
