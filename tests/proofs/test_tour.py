@@ -1,4 +1,4 @@
-"""docs/tour.md as it stands: every command of it, in its order, on variants that are compiled as they are for everybody."""
+"""docs/tour.md as it stands: every command of it, in its order, on variants compiled as they are for everybody."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def test_every_command_of_the_tour_works_as_printed(home: Path) -> None:
     for number, command in enumerate(COMMANDS):
         here = ROOT if number == 0 else folder
         line = typed(command, "--build-arg PIP_CERT=ca.crt" if authority else "")
-        done = subprocess.run(["sh", "-c", line], cwd=here, env={**os.environ, **words}, capture_output=True, text=True)
+        done = subprocess.run(
+            ["sh", "-c", line], cwd=here, env={**os.environ, **words}, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, (line, done.stdout[-2000:], done.stderr[-2000:])
         said[command] = done.stdout
         if number == 0:
