@@ -14,7 +14,8 @@ from interlock.engine.packages.remedies import nearest_release, system_package
         ("2.41.0", ["2.46.0", "2.41.0"], "2.41.0"),
         ("3.0", ["2.0", "1.0"], "2.0"),
         ("", ["2.0", "1.0"], "1.0"),
-        ("1.0", ["2.0rc1", "3.0", "no version"], "2.0rc1"),
+        ("1.0", ["2.0rc1", "3.0", "no version"], "3.0"),
+        ("1.0", ["2.0rc1"], "2.0rc1"),
         ("1.0", [], ""),
     ],
 )
@@ -35,7 +36,7 @@ def test_the_nearest_release_is_the_oldest_from_there_on_else_the_newest_before(
         ("Error: Please make sure the libxml2 and libxslt development packages are installed.", "libxml2-dev"),
         ("Cargo, the Rust package manager, is not installed or is not on PATH.", "cargo"),
         ("error: can't find Rust compiler", "rustc"),
-        ("src/x.c:1:10: fatal error: mysql.h.in: No such file or directory", ""),
+        ("src/x.c:1:10: fatal error: my-mysql.h: No such file or directory", ""),
         ("libpq-dev cairo pg_config", ""),
         ("", ""),
     ],

@@ -15,7 +15,8 @@ from interlock.engine.packages.pip_container import PipContainer
 
 # An index is asked about so many packages; of most programs fewer lack a wheel.
 MOST_ASKED, ASK_S = 20, 60
-VERSIONS = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
+# What pip says of each file that its interpreter can take; its list of versions has those of sources too.
+WHEEL = re.compile(r"^\s*Found link \S+?\.whl(?:[#?]\S*)? .*version: (\S+)$", re.MULTILINE)
 # Options of requirements files that say where pip looks.
 PLACES = ("--index-url", "--extra-index-url", "--no-index", "--find-links", "--trusted-host", "--pre")
 MISSING = re.compile(
@@ -31,16 +32,14 @@ def release_with_wheel(inside: PipContainer, name: str, version: str, options: I
     The variant's own pip says which releases have one; empty if none has, or the index does not tell.
     """
     words = [word for option in options if option.split()[0] in PLACES for word in shlex.split(option)]
-    command = ["index", "versions", name, "--only-binary", ":all:", *words]
-    said = inside.pip(*command, deadline_s=ASK_S, PIP_NO_BINARY="")
-    listed = VERSIONS.search(said.stdout) if said.ok else None
-    return nearest_release(version, listed[1].split(", ")) if listed else ""
+    said = inside.pip("index", "versions", "-vv", name, *words, deadline_s=ASK_S)
+    return nearest_release(version, WHEEL.findall(said.stdout))
 
 
 def nearest_release(version: str, releases: Sequence[str]) -> str:
     """Return the oldest release from a version on, else the newest before it; without a version the oldest."""
-    known = sorted(filter(None, map(_parsed, releases)))
-    wanted = _parsed(version)
+    every = sorted(filter(None, map(_parsed, releases)))
+    known, wanted = [release for release in every if not release.is_prerelease] or every, _parsed(version)
     if wanted is None or not known:
         return str(known[0]) if known else ""
     return str(next((release for release in known if release >= wanted), known[-1]))
