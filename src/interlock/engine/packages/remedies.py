@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from interlock.engine.packages.pip_container import PipContainer
@@ -16,7 +17,7 @@ from interlock.engine.packages.pip_container import PipContainer
 # An index is asked about so many packages; of most programs fewer lack a wheel.
 MOST_ASKED, ASK_S = 20, 60
 # What pip says of each file that its interpreter can take; its list of versions has those of sources too.
-WHEEL = re.compile(r"^\s*Found link \S+?\.whl(?:[#?]\S*)? .*version: (\S+)$", re.MULTILINE)
+WHEEL = re.compile(r"^\s*Found link \S*/([^/\s-]+)-[^/\s]+\.whl(?:[#?]\S*)? .*version: (\S+)$", re.MULTILINE)
 # Options of requirements files that say where pip looks.
 PLACES = ("--index-url", "--extra-index-url", "--no-index", "--find-links", "--trusted-host", "--pre")
 MISSING = re.compile(
@@ -33,7 +34,9 @@ def release_with_wheel(inside: PipContainer, name: str, version: str, options: I
     """
     words = [word for option in options if option.split()[0] in PLACES for word in shlex.split(option)]
     said = inside.pip("index", "versions", "-vv", name, *words, deadline_s=ASK_S)
-    return nearest_release(version, WHEEL.findall(said.stdout))
+    found = WHEEL.findall(said.stdout)  # of pip itself too, whose own releases it may look up
+    own = canonicalize_name(name)
+    return nearest_release(version, [release for project, release in found if canonicalize_name(project) == own])
 
 
 def nearest_release(version: str, releases: Sequence[str]) -> str:
