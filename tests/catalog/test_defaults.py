@@ -37,7 +37,8 @@ def test_both_files_say_the_same_and_each_command_takes_its_own(tmp_path: Path) 
         "cpus": ("cpus", 4),
     }
     labels = ("variants", "cpython-3.14,cpython-3.14t+gil-on")
-    assert own.options("matrix") == {"variants": labels, "workloads": ("workloads", "download,startup")}
+    rows = ("variants", "cpython-3.13,cpython-3.14,cpython-3.14t+gil-on")
+    assert own.options("matrix") == {"variants": rows, "workloads": ("workloads", "download,startup")}
     assert own.options("trial") == {
         "variants": labels,
         "http": ("trial.http", ":8000/health"),

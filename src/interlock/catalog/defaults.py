@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from interlock.catalog.reading import parse, read_toml
-from interlock.catalog.types import Data, Label, Text
+from interlock.catalog.types import DEFAULT_BASELINE, Data, Label, Text
 from interlock.errors import CatalogError
 
 PYPROJECT, OWN_FILE = "pyproject.toml", "interlock.toml"
@@ -60,9 +60,11 @@ class Defaults(Data):
         variants = ("variants", ",".join(self.variants))
         # `audit` has no modes: they are of how an interpreter is started.
         plain = ("variants", ",".join(dict.fromkeys(label.partition("+")[0] for label in self.variants)))
+        # What `matrix` compares with is one of its rows.
+        rows = ("variants", ",".join(dict.fromkeys([DEFAULT_BASELINE, *self.variants]) if self.variants else ()))
         by_command: dict[str, dict[str, tuple[str, Any]]] = {
             "pick": {"workload": ("workloads", weights), "cpus": ("cpus", self.cpus)},
-            "matrix": {"variants": variants, "workloads": ("workloads", ",".join(names))},
+            "matrix": {"variants": rows, "workloads": ("workloads", ",".join(names))},
             "audit": {"variants": plain, **{name: (f"audit.{name}", value) for name, value in audit}},
             "trial": {"variants": variants, **{name: (f"trial.{name}", value) for name, value in trial}},
         }

@@ -56,7 +56,8 @@ def audit_command(
     Exits with 1 if a requirement cannot be installed or imported, or if a module switches the GIL back on.
     """
     if not requirement:
-        raise missing_option("--requirement", "Give a file: interlock audit -r requirements.txt")
+        todo = "Give a file (interlock audit -r requirements.txt), or let `interlock init` find it."
+        raise missing_option("--requirement", todo)
     selection = Selection.of(extra or [], group or [])
     files = dependency_files.read(requirement, untrusted.read_text, Path.exists, selection)
     requested = replace(files, modules=split_names(imports) or [])
