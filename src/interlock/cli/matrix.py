@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,8 +35,9 @@ from interlock.errors import UsageError, WorkloadError
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import helpers_of
+from interlock.measure.forecast import Forecast
 from interlock.measure.resumable import remaining
-from interlock.measure.stages import StagedRun, first_variants
+from interlock.measure.stages import StagedRun
 from interlock.measure.watching import Observers
 from interlock.report import overview
 from interlock.report.experiment import failed_cells
@@ -101,7 +102,11 @@ def matrix(
         forecast = replace(forecast, settings=settings)
         helpers = [INSTRUMENTS, *helpers_of(known.workloads[each] for each in settings.workloads)]
         how = BuildOptions(paths.root, paths.cache, helpers=helpers)
-        first = forecast.print_all(machine, known, how, is_new=began is None)
+        there = machine.look_up(known, settings.to_build, how)
+        missing = [image.variant for image in there if image.outcome.state is not State.OK]
+        first = forecast.first(known, missing) if began is None else []
+        for line in forecast.lines(missing, first):
+            console.print(Text(f"expect  {line}"), soft_wrap=True)
         order = durations.shortest_first(settings.workloads, forecast.earlier, **forecast.alike)
         whole = began.settings if began else settings
         assignment = Assignment(known, paths.root, into, left_out, whole, name=name, resumes=began, order=order)
@@ -160,54 +165,6 @@ def unavailable_in(core: CoreSet) -> list[Built]:
         for name, reason in reasons.items()
         if name not in there
     ]
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """How long an experiment will take, as far as earlier builds and experiments tell."""
-
-    paths: ProjectPaths
-    known: Catalog
-    settings: Settings
-    earlier: Sequence[Experiment]
-    ending: Ending
-
-    @property
-    def alike(self) -> dict[str, bool]:
-        """Return what an earlier experiment must have in common for its times to tell this one's."""
-        return {"quick": self.settings.quick, "fixed": not self.settings.looks}
-
-    def of_builds(self, missing: Sequence[str]) -> durations.DurationEstimate:
-        """Return how long these variants take to build, here if they were built here, else as the project recorded."""
-        usual_s = store.read_durations(self.paths.cache)
-        optimised = {name: variant.optimisations for name, variant in self.known.variants.items()}
-        return durations.of_builds(missing, usual_s, store.latest_builds(self.paths.reference), optimised)
-
-    def of_all(self, missing: Sequence[str]) -> str:
-        """Return how many rows there are, and how long building these variants and measuring takes."""
-        settings = self.settings
-        cells = len(settings.variants) + len(settings.conditions) + 1  # the twin
-        measuring = durations.of_measuring(settings.workloads, cells, self.earlier, **self.alike)
-        number = len(settings.workloads)
-        size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
-        return f"{size}: {self.of_builds(missing).words}; {measuring.within(self.ending.budget_s).words}"
-
-    def print_all(self, machine: Engine, known: Catalog, how: BuildOptions, *, is_new: bool) -> list[str]:
-        """Print it, and return the variants that are built and measured first; none where all are at once.
-
-        A fixed number of rounds is every row's: none has some before the others.
-        """
-        names, settings = self.settings.to_build, self.settings
-        there = machine.look_up(known, names, how)
-        missing = [image.variant for image in there if image.outcome.state is not State.OK]
-        console.print(Text(f"expect  {self.of_all(missing)}"), soft_wrap=True)
-        staged = is_new and settings.looks
-        first = first_variants(known.variants, names, missing, settings.baseline) if staged else []
-        if first:
-            soon = self.of_builds([name for name in missing if name in first])
-            line = f"expect  first rows: {', '.join(first)}; {soon.words}, and a first look; the others join them"
-            console.print(Text(line), soft_wrap=True)
-        return first
 
 
 @dataclass
