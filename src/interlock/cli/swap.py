@@ -13,6 +13,7 @@ from rich.text import Text
 
 from interlock.catalog.project import ProjectPaths
 from interlock.cli.options import Json, PlainConsole
+from interlock.cli.options import notes as remarks
 from interlock.cli.swap_target import resolve, target_of
 from interlock.engine.docker import connect
 from interlock.errors import StoreError, SwapError, UsageError, missing_option
@@ -27,7 +28,15 @@ from interlock.trial.named_images import digests_now
 from interlock.untrusted import printable, printable_name
 
 # A diff goes to standard output alone, so that `patch` can read it.
-notes = PlainConsole(stderr=True)
+
+
+class _Notes(PlainConsole):
+    """What is said beside a diff; with --json one document says all of it."""
+
+    as_json = False
+
+
+notes = _Notes(stderr=True)
 DEFAULT = Path("Dockerfile")
 STYLES = {Weight.BREAKS: "red", Weight.MAY_BREAK: "yellow", Weight.KNOW: ""}
 # Control characters, but for tabs and the ends of lines and pages, which `patch` has to find in the diff.
@@ -74,7 +83,7 @@ def swap_command(
     Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI.
     """
     _check_options(to, write, revert, check_only, paths, try_it)
-    notes.quiet = as_json  # then standard error has errors alone
+    notes.as_json, notes.quiet = as_json, as_json or remarks.quiet  # with JSON standard error has errors alone
     place = _place(file)
     if place.is_dir() and stage is not None:
         raise UsageError(key="--stage", found=f"works on one file, but {place} is a folder", todo="Give the file.")
@@ -161,13 +170,13 @@ def _apply(
 
     `ready` returns what is to know of the change as a whole.
     """
-    for file in made.changed if not notes.quiet else ():
+    for file in made.changed if not notes.as_json else ():
         _print_diff(file)
     of_all = ready(made)
     written = write and bool(made.changed)
     if written:
         replace_files(made.changed)
-    if notes.quiet:
+    if notes.as_json:
         changes = [_file_data(file) for file in made.changed]
         caveats = [SwapCaveat(**vars(told)) for told in of_all]
         left = [str(error) for error in made.left]
@@ -264,7 +273,7 @@ def _check(place: Path, to: str | None, stage: str | None) -> None:
 
 def _print_checked(place: Path, checked: Sequence[CheckedLine], left: Sequence[SwapError]) -> None:
     """Print the lines with a problem and the files that were left, or that all is up to date."""
-    if notes.quiet:
+    if notes.as_json:
         _print_json(Swapped(file=_json_name(place), lines=list(checked), left=[str(error) for error in left]))
         return
     wrong = [f"{printable_name(line.file)}:{line.line}: {line.problem}" for line in checked if line.problem]
