@@ -98,7 +98,6 @@ def test_the_interpreter_that_was_measured_without_containers_is_named_for_ones_
     pick = opening.pick.model_copy(update={"in_containers": False, "has_containers": False})
     stream = io.StringIO()
     Console(file=stream, width=200).print(brief(experiment, tables, replace(opening, pick=pick)))
-    assert "next, where Docker or Podman runs: interlock trial" in stream.getvalue()
     assert "sha256:fast/bin/python3" in stream.getvalue()
 
 

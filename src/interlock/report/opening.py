@@ -21,7 +21,6 @@ from interlock.analysis.pick.sentences import WITHOUT_CONTAINERS, as_measured, p
 from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
-from interlock.report.pick import first_step
 from interlock.report.tables import Section, markdown_lines, markdown_table, ratio_text, rich_parts
 from interlock.report.trials import answer
 from interlock.report.trials import sections as trial_sections
@@ -65,7 +64,7 @@ class Opening:
 
     @property
     def source(self) -> str:
-        return provenance(self.pick, compared=False) if self.pick else self.place
+        return provenance(self.pick) if self.pick else self.place
 
     @property
     def caveats(self) -> list[str]:
@@ -211,7 +210,7 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
         # A command is copied whole: the terminal folds it, without a break, where what prints it does not crop.
         parts += [
             Text(line, style="dim", no_wrap=True, overflow="ignore")
-            for line in (runnable(first_step(pick)), *_interpreter(experiment, pick))
+            for line in (runnable(f"next: {pick.next[0]}") if pick.next else "", *_interpreter(experiment, pick))
         ]
     parts += [part for section in opening.sections for part in rich_parts(section)]
     changed = (CHANGED, MOST_LINES_CHANGED, opening.differences), (OPEN, MOST_LINES_OPEN, opening.undecided)
