@@ -15,6 +15,7 @@ from rich.text import Text
 from interlock.analysis import durations
 from interlock.catalog.project import CORE, Catalog, ProjectPaths
 from interlock.catalog.types import split_label
+from interlock.cli.announcing import DryRun, announce, disk, of_builds
 from interlock.cli.choosing import lead_to
 from interlock.cli.images import build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.options import MatrixOptions, Results, console, given_versions, open_project, takes
@@ -65,6 +66,7 @@ def matrix(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Prepare this machine first, with playbooks/host.yml.")] = False,
     results: Results = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Build variants, measure workloads on them and report: the main job.
 
@@ -88,9 +90,15 @@ def matrix(
     forecast = Forecast(paths, known, settings, earlier, ending)
     rest = forecast.of_all(settings.to_build)
     with ready_machine(
-        paths, known, settings.profiled, agreed=yes, engine=engine, as_root=options.as_root, rest=rest
+        paths,
+        known,
+        settings.profiled,
+        agreed=yes,
+        engine=engine,
+        as_root=options.as_root,
+        rest=rest,
+        dry_run=dry_run,
     ) as machine:
-        write_generated(paths, known)
         # Ratios of two builds do not compare: it goes on with the versions that it began with.
         known = known.at(began.versions if began else given_versions(known))
         where, left_out = lead_to(machine.name, engine, as_root=options.as_root), list[Built]()
@@ -101,7 +109,8 @@ def matrix(
         forecast = replace(forecast, settings=settings)
         helpers = [INSTRUMENTS, *helpers_of(known.workloads[each] for each in settings.workloads)]
         how = BuildOptions(paths.root, paths.cache, helpers=helpers)
-        first = forecast.print_all(machine, known, how, is_new=began is None)
+        first = forecast.print_all(machine, known, how, is_new=began is None, dry_run=dry_run)
+        write_generated(paths, known)
         order = durations.shortest_first(settings.workloads, forecast.earlier, **forecast.alike)
         whole = began.settings if began else settings
         assignment = Assignment(known, paths.root, into, left_out, whole, name=name, resumes=began, order=order)
@@ -177,12 +186,6 @@ class Forecast:
         """Return what an earlier experiment must have in common for its times to tell this one's."""
         return {"quick": self.settings.quick, "fixed": not self.settings.looks}
 
-    def of_builds(self, missing: Sequence[str]) -> durations.DurationEstimate:
-        """Return how long these variants take to build, here if they were built here, else as the project recorded."""
-        usual_s = store.read_durations(self.paths.cache)
-        optimised = {name: variant.optimisations for name, variant in self.known.variants.items()}
-        return durations.of_builds(missing, usual_s, store.latest_builds(self.paths.reference), optimised)
-
     def of_all(self, missing: Sequence[str]) -> str:
         """Return how many rows there are, and how long building these variants and measuring takes."""
         settings = self.settings
@@ -190,9 +193,12 @@ class Forecast:
         measuring = durations.of_measuring(settings.workloads, cells, self.earlier, **self.alike)
         number = len(settings.workloads)
         size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
-        return f"{size}: {self.of_builds(missing).words}; {measuring.within(self.ending.budget_s).words}"
+        built = of_builds(self.paths, self.known, missing).words
+        return f"{size}: {built}; {measuring.within(self.ending.budget_s).words}"
 
-    def print_all(self, machine: Engine, known: Catalog, how: BuildOptions, *, is_new: bool) -> list[str]:
+    def print_all(
+        self, machine: Engine, known: Catalog, how: BuildOptions, *, is_new: bool, dry_run: bool
+    ) -> list[str]:
         """Print it, and return the variants that are built and measured first; none where all are at once.
 
         A fixed number of rounds is every row's: none has some before the others.
@@ -200,13 +206,13 @@ class Forecast:
         names, settings = self.settings.to_build, self.settings
         there = machine.look_up(known, names, how)
         missing = [image.variant for image in there if image.outcome.state is not State.OK]
-        console.print(Text(f"expect  {self.of_all(missing)}"), soft_wrap=True)
+        lines = [f"{self.of_all(missing)}; {disk(self.paths, missing)}"]
         staged = is_new and settings.looks
         first = first_variants(known.variants, names, missing, settings.baseline) if staged else []
         if first:
-            soon = self.of_builds([name for name in missing if name in first])
-            line = f"expect  first rows: {', '.join(first)}; {soon.words}, and a first look; the others join them"
-            console.print(Text(line), soft_wrap=True)
+            soon = of_builds(self.paths, self.known, [name for name in missing if name in first])
+            lines.append(f"first rows: {', '.join(first)}; {soon.words}, and a first look; the others join them")
+        announce(*lines, dry_run=dry_run)
         return first
 
 
@@ -224,7 +230,7 @@ class ExperimentDisplay:
         with Display(console) as display:
             rows = self._rows = self._rows or DecidedRows(display, assignment.settings.baseline)
             rows.display = display
-            on_progress = MeasureProgress(display, len(assignment.to_measure), lambda: rows.counts)
+            on_progress = MeasureProgress(display, len(assignment.to_measure), lambda: rows.counts, self.ending.left_s)
             yield Observers(on_progress, rows, self.ending, self.on_record)
 
 

@@ -89,6 +89,10 @@ class Ending:
         self._has_cut |= stops
         return stops
 
+    def left_s(self) -> float:
+        """Return how much of the budget is left, in seconds; infinity without one."""
+        return max(0.0, self._ends_s - time.monotonic())
+
     @property
     def has_cut(self) -> bool:
         """Return whether some work was ended early since the last share was given."""

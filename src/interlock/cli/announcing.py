@@ -1,0 +1,64 @@
+"""What a command would build and measure, said before it does: how long on this machine, how much disk, `--dry-run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from interlock.analysis import durations
+from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.cli.options import console, notes
+from interlock.engine import protocol
+from interlock.engine.protocol import BuildOptions
+from interlock.results import store
+from interlock.results.experiments import State
+
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Say what would be built and run, for how long and with how much disk, and stop."),
+]
+
+
+def announce(*lines: str, dry_run: bool, as_json: bool = False) -> None:
+    """Say what comes; with --dry-run the command ends here. JSON is for programs: it has standard output alone."""
+    where = notes if as_json else console
+    for line in lines:
+        where.print(Text(f"plan    {line}"), soft_wrap=True)
+    if dry_run:
+        where.print(Text("plan    nothing of it was done: --dry-run"), soft_wrap=True)
+        raise typer.Exit
+
+
+def missing_of(engine: protocol.Engine, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[str]:
+    """Return which of these variants have to be built: those without an image that could have one."""
+    there = engine.look_up(known, names, options)
+    return [image.variant for image in there if image.outcome.state is not State.OK]
+
+
+def of_builds(paths: ProjectPaths, known: Catalog, missing: Sequence[str]) -> durations.DurationEstimate:
+    """Return how long these variants take to build, here if they were built here, else as the project recorded."""
+    usual_s = store.read_durations(paths.cache)
+    optimised = {name: variant.optimisations for name, variant in known.variants.items()}
+    return durations.of_builds(missing, usual_s, store.latest_builds(paths.reference), optimised)
+
+
+def building(paths: ProjectPaths, known: Catalog, missing: Sequence[str]) -> str:
+    """Return what is built, for how long here and with how much disk; of what is there that nothing is."""
+    if not missing:
+        return "builds nothing: every interpreter is there"
+    takes = of_builds(paths, known, missing).words.removeprefix("building ")
+    return f"builds {', '.join(missing)}: {takes}; {disk(paths, missing)}"
+
+
+def disk(paths: ProjectPaths, names: Sequence[str]) -> str:
+    """Return how much disk images take, of those that the project did not record as much as the others."""
+    record = store.latest_builds(paths.reference)
+    sizes = {build.variant: build.size_bytes for build in (record.builds if record else []) if build.size_bytes}
+    if not sizes:
+        return "disk unknown"
+    usual = fmean(sizes.values())
+    return f"about {sum(sizes.get(name, usual) for name in names) / 1e6:.0f} MB of disk"
