@@ -8,8 +8,9 @@ import pytest
 import typer
 
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.cli.announcing import announce, building
+from interlock.cli.announcing import announce, building, require_writable
 from interlock.cli.main import load_command
+from interlock.errors import UsageError
 from interlock.results import store
 from interlock.results.experiments import BuildRecord
 from tests.builders import Entry, make_built
@@ -61,3 +62,12 @@ def test_a_swap_without_a_try_has_nothing_to_announce(
     code, _, err = entry("swap", "--to", "cpython-3.14", "--dry-run")
     assert code == 2
     assert "--dry-run" in err
+
+
+def test_a_folder_that_takes_no_results_is_found_before_anything_is_built(tmp_path: Path) -> None:
+    require_writable(tmp_path / "results")
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError) as caught:
+        require_writable(tmp_path / "file/results")
+    assert caught.value.file == str(tmp_path / "file/results")
+    assert "XDG_DATA_HOME" in caught.value.todo

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import fmean
 from typing import Annotated
 
@@ -14,6 +16,7 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.options import console, notes
 from interlock.engine import protocol
 from interlock.engine.protocol import BuildOptions
+from interlock.errors import UsageError
 from interlock.results import store
 from interlock.results.experiments import State
 
@@ -62,3 +65,14 @@ def disk(paths: ProjectPaths, names: Sequence[str]) -> str:
         return "disk unknown"
     usual = fmean(sizes.values())
     return f"about {sum(sizes.get(name, usual) for name in names) / 1e6:.0f} MB of disk"
+
+
+def require_writable(results: Path) -> None:
+    """Raise UsageError if experiments cannot be kept there: before hours of building, not after them."""
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=results).close()
+    except OSError as error:
+        found = f"cannot be written: {error.strerror or error}"
+        todo = "Name another folder with --results, or set XDG_DATA_HOME or HOME to a folder of yours."
+        raise UsageError(file=str(results), found=found, todo=todo) from None

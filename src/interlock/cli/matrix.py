@@ -13,8 +13,10 @@ import typer
 from rich.text import Text
 
 from interlock.analysis import durations
+from interlock.catalog import project
 from interlock.catalog.project import CORE, Catalog, ProjectPaths
 from interlock.catalog.types import split_label
+from interlock.cli import announcing
 from interlock.cli.announcing import DryRun, announce, disk, of_builds
 from interlock.cli.choosing import lead_to
 from interlock.cli.images import build_variants, fail_on_failed_builds, write_generated
@@ -82,6 +84,8 @@ def matrix(
         require_no_contradiction(options, asked, began)
         settings = began.settings.model_copy(update={"workloads": remaining(began)})
         say_resumed(began, settings.workloads)
+    project.require_programs(paths.root, (known.workloads[each] for each in settings.workloads))
+    announcing.require_writable(into)
     engine = engine_of(began) if began else options.engine
     print_known(paths, settings)
     # An experiment that is resumed has ended in time once.
@@ -206,7 +210,7 @@ class Forecast:
         names, settings = self.settings.to_build, self.settings
         there = machine.look_up(known, names, how)
         missing = [image.variant for image in there if image.outcome.state is not State.OK]
-        lines = [f"{self.of_all(missing)}; {disk(self.paths, missing)}"]
+        lines = [f"{self.of_all(missing)}{f'; {disk(self.paths, missing)}' if missing else ''}"]
         staged = is_new and settings.looks
         first = first_variants(known.variants, names, missing, settings.baseline) if staged else []
         if first:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from interlock.cli import progress
-from interlock.cli.announcing import DryRun, announce, building, missing_of
+from interlock.cli.announcing import DryRun, announce, building, missing_of, require_writable
 from interlock.cli.images import build_options, fail_on_failed_builds
 from interlock.cli.options import (
     Json,
@@ -204,6 +204,7 @@ def trial_command(
     labels = choice.labels(split_names(variants))
     settings = measured.settings(labels, results)
     into = results or paths.results
+    require_writable(into)
     assignment = Assignment(
         known,
         paths.root,

@@ -13,7 +13,7 @@ from interlock.catalog import project
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.cli import progress
-from interlock.cli.announcing import DryRun, announce, building, missing_of
+from interlock.cli.announcing import DryRun, announce, building, missing_of, require_writable
 from interlock.cli.choosing import lead_to
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, fail_on_unavailable
 from interlock.cli.options import (
@@ -82,6 +82,8 @@ def why_command(
             raise UsageError(key="--acquires", found="probes a run, and --of runs nothing", todo=todo)
         _answer(_recorded(named_folder(of, results), labels, workload, name), labels, benchmark, unit, flame, as_json)
         return
+    project.require_programs(paths.root, [known.workloads[workload]])
+    require_writable(results or paths.results)
     variants = list(dict.fromkeys(split_label(label)[0] for label in labels))
     with quiet(as_json), ready_machine(paths, known, True, agreed=False, engine=engine, as_root=as_root) as machine:
         if refused := machine.cannot(Feature.STACKS):  # before anything is built
