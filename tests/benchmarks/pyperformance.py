@@ -24,8 +24,7 @@ from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.run import containers, execution
 
 PROGRAMS_AT = f"{MOUNT}/workloads"
-# By this name in every image: the byte code of pyperf is shared.
-PYTHON = "python3.13"
+PYTHON = "python3"
 DEADLINE_S = 120
 WARMUPS, VALUES = 1, 3
 # A value takes about this long, so that a process takes about a second.
@@ -87,7 +86,8 @@ def start_containers(client: Any, owner: str, images: dict[str, str], programs: 
     first = next(iter(images.values()))
     volume = containers.create_instruments_volume(client, owner, first, _files(programs))
     compile_all = [PYTHON, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", PROGRAMS_AT]
-    client.containers.run(first, compile_all, volumes={volume: {"bind": MOUNT, "mode": "rw"}}, remove=True)
+    for image in images.values():  # a version's byte code has the version in its name
+        client.containers.run(image, compile_all, volumes={volume: {"bind": MOUNT, "mode": "rw"}}, remove=True)
     return {name: _start(client, owner, image, volume) for name, image in images.items()}
 
 

@@ -4,6 +4,7 @@ Needs the engine, pyperformance (`pip install 'interlock[test]'`), and 20 minute
 images are built if they are not there; the build with frame pointers, one in the official image's style, and
 the official image itself are beside them if they can be had. INTERLOCK_SPEED_IMAGES="ours=TAG debian=TAG
 anything=TAG ..." names images of this engine instead: all are compared with the one called debian.
+INTERLOCK_SPEED_ROUNDS (6) is how often each program runs in each image.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ COLUMNS = {
 }
 NEEDED = ("ours", DEBIAN)
 IMAGES_VARIABLE = "INTERLOCK_SPEED_IMAGES"
-ROUNDS = 6
+ROUNDS = int(os.environ.get("INTERLOCK_SPEED_ROUNDS", "6"))
 SEED = 3135
 # All of pyperformance that needs the standard library alone, in Program.parse's words, but for what starts processes
 # (2to3, concurrent_imap), uses the network or sleeps (asyncio_tcp, async_tree_io), takes half a second or more for one
