@@ -27,6 +27,8 @@ def test_every_command_that_builds_or_measures_has_a_dry_run(name: str) -> None:
 def test_a_dry_run_ends_after_what_is_said_and_json_keeps_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     announce("builds a", dry_run=False)
     assert "builds a" in capsys.readouterr().out
+    announce("builds a", dry_run=False, as_json=True)
+    assert capsys.readouterr() == ("", "")
     with pytest.raises(typer.Exit):
         announce("builds a", dry_run=True, as_json=True)
     printed = capsys.readouterr()

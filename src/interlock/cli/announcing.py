@@ -13,7 +13,7 @@ from rich.text import Text
 
 from interlock.analysis import durations
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.cli.options import console, notes
+from interlock.cli.options import PlainConsole, console, notes
 from interlock.engine import protocol
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import UsageError
@@ -26,9 +26,14 @@ DryRun = Annotated[
 ]
 
 
-def announce(*lines: str, dry_run: bool, as_json: bool = False) -> None:
-    """Say what comes; with --dry-run the command ends here. JSON is for programs: it has standard output alone."""
-    where = notes if as_json else console
+def announce(*lines: str, dry_run: bool, as_json: bool = False, where: PlainConsole = console) -> None:
+    """Say what comes; with --dry-run the command ends here.
+
+    With --json standard output has the document alone, and standard error has errors alone, but for a dry run.
+    """
+    if as_json and not dry_run:
+        return
+    where = notes if as_json else where
     for line in lines:
         where.print(Text(f"plan    {line}"), soft_wrap=True)
     if dry_run:

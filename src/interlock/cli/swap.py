@@ -193,7 +193,7 @@ def _apply(
 def _try(made: SwapPlan, *, dry_run: bool) -> None:
     """Build and start each Dockerfile as it would be written; an InterlockError ends the command before it is."""
     named = ", ".join(printable_name(file.path) for file in made.changed if file.is_dockerfile)
-    announce(f"builds and starts {named or 'nothing'} once, as `docker build` does", dry_run=dry_run, as_json=True)
+    announce(f"builds and starts {named or 'nothing'} once, as `docker build` does", dry_run=dry_run, where=notes)
     containers = connect()
     cache = ProjectPaths.find().cache
     for file in made.changed:
