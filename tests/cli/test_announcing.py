@@ -11,6 +11,7 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.announcing import announce, building, require_writable
 from interlock.cli.main import load_command
 from interlock.errors import UsageError
+from interlock.measure import lock
 from interlock.results import store
 from interlock.results.experiments import BuildRecord
 from tests.builders import Entry, make_built
@@ -73,3 +74,14 @@ def test_a_folder_that_takes_no_results_is_found_before_anything_is_built(tmp_pa
         require_writable(tmp_path / "file/results")
     assert caught.value.file == str(tmp_path / "file/results")
     assert "XDG_DATA_HOME" in caught.value.todo
+
+
+def test_whose_measurement_the_work_would_disturb_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lock, "lock_path", lambda: tmp_path / "lock")
+    with lock.hold("matrix into here", lambda _: None):
+        announce("builds a", dry_run=False)
+    assert "disturbs matrix into here" in capsys.readouterr().out
+    announce("builds a", dry_run=False)
+    assert "disturbs" not in capsys.readouterr().out

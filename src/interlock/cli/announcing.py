@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated
@@ -16,7 +17,8 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.options import PlainConsole, console, notes
 from interlock.engine import protocol
 from interlock.engine.protocol import BuildOptions
-from interlock.errors import UsageError
+from interlock.errors import StoreError, UsageError
+from interlock.measure import lock
 from interlock.results import store
 from interlock.results.experiments import State
 
@@ -34,11 +36,18 @@ def announce(*lines: str, dry_run: bool, as_json: bool = False, where: PlainCons
     if as_json and not dry_run:
         return
     where = notes if as_json else where
-    for line in lines:
+    for line in (*lines, *_disturbs()):
         where.print(Text(f"plan    {line}"), soft_wrap=True)
     if dry_run:
         where.print(Text("plan    nothing of it was done: --dry-run"), soft_wrap=True)
         raise typer.Exit
+
+
+def _disturbs() -> Iterator[str]:
+    """Yield whose measurement this work would disturb: compilers beside it change its figures by more than variants."""
+    with suppress(StoreError):  # another user's lock
+        if who := lock.holder():
+            yield f"disturbs {who}: wait for its end, or its rows have to be measured again"
 
 
 def missing_of(engine: protocol.Engine, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[str]:
