@@ -95,7 +95,7 @@ def test_a_report_says_first_whether_it_was_measured_without_containers_and_what
 def test_the_interpreter_that_was_measured_without_containers_is_named_for_ones_own_tests() -> None:
     experiment, tables, opening = material()
     assert opening.pick is not None
-    pick = opening.pick.model_copy(update={"in_containers": False, "has_containers": False})
+    pick = opening.pick.model_copy(update={"in_containers": False})
     stream = io.StringIO()
     Console(file=stream, width=200).print(brief(experiment, tables, replace(opening, pick=pick)))
     assert "sha256:fast/bin/python3" in stream.getvalue()

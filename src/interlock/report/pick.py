@@ -126,7 +126,6 @@ def _excluded(group: tuple[str, list[str]]) -> RenderableType:
 
 
 def _answer(pick: Pick) -> Iterator[tuple[str, str]]:
-    yield "answer", pick.answer
     if pick.recommended:
         yield from _recommended(pick.recommended, pick.baseline)
     for note in pick.notes:

@@ -225,7 +225,6 @@ class Pick(Data):
     measure: str  # the command that measures the best ones here
     next: list[str]  # the next commands
     in_containers: bool = True  # whether the figures are; else they are of the machine itself
-    has_containers: bool = True  # whether a container engine answers here: a trial needs one
     unmeasured: dict[str, list[str]] = {}  # of what was asked for, by the reason
 
     @property

@@ -225,7 +225,6 @@ def advise(
         measure=measure,
         next=_next_commands(ranked, image.local, here, [measure] * again),
         in_containers=in_containers(experiment.host["engine"]),
-        has_containers=here.has_containers,
         unmeasured=_unmeasured(evidence),
     )
     return pick.model_copy(update={"answer": sentences.recommendation(pick)})
