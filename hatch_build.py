@@ -19,8 +19,8 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 # Below src/interlock, as catalog/project.py finds them.
 DATA = "interlock/data"
 FOLDERS = ("variants", "workloads", "dockerfiles", "playbooks")
-# For people with a clone: what buildx builds, and what editors complete.
-NOT_READ = ("dockerfiles/docker-bake.json", "variants/variant.schema.json", "workloads/workload.schema.json")
+# For people with a clone: what editors complete.
+NOT_READ = ("variants/variant.schema.json", "workloads/workload.schema.json")
 # Of an experiment that comes with Interlock, what a pick and the times of builds are read from.
 RESULTS = ("experiment.json", "figures.json", "builds.json")
 REFERENCE = "results/reference"

@@ -17,18 +17,27 @@ from interlock.catalog.claims import Claim
 from interlock.catalog.published import Published
 from interlock.catalog.sources import Download, Release
 from interlock.catalog.variants import (
-    PRODUCTION,
     Gil,
     Proof,
     Source,
-    Surroundings,
     ThreadFlavour,
     Variant,
 )
 from interlock.catalog.workloads import Benchmark, Metric, Repetition, Workload
 from interlock.engine.agent import Agent
 from interlock.engine.ended import Ended
-from interlock.engine.protocol import NOTHING, Answer, Counting, CpuUsed, LoadRun, OwnStart, StackOptions, UserContainer
+from interlock.engine.protocol import (
+    NOTHING,
+    USUAL,
+    Answer,
+    Counting,
+    CpuUsed,
+    LoadRun,
+    OwnStart,
+    StackOptions,
+    Surroundings,
+    UserContainer,
+)
 from interlock.measure import processes
 from interlock.measure.cells import Resources
 from interlock.measure.watching import Observers
@@ -212,7 +221,7 @@ def make_phase(**calls: int) -> PhaseCounts:
 def make_profile(futex_per_unit: float = 0.5, units: int = 1_000_000, **changes: Any) -> BenchmarkProfile:
     """What BPF counted of a program: its futex calls are in its work."""
     phases = {"startup": make_phase(execve=1, futex=1), "work": make_phase(futex=round(futex_per_unit * units))}
-    data = {"method": "bpf", "perturbed": False, "units": units, "phases": phases, "counted": "work"}
+    data = {"method": "bpf", "units": units, "phases": phases, "counted": "work"}
     return BenchmarkProfile.model_validate(data | changes)
 
 
@@ -426,16 +435,16 @@ class ScriptedNetwork:
     surroundings: list[Surroundings] = field(default_factory=list)  # of the sandboxes that were opened
 
     def open_sandbox(
-        self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
+        self, image_id: str, surroundings: Surroundings = USUAL, packages: Mapping[str, str] = NOTHING
     ) -> ScriptedSandbox:
         self.surroundings.append(surroundings)
         return ScriptedSandbox(image_id, self.answer)
 
-    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> ScriptedSandbox:
+    def open_limits_sandbox(self, surroundings: Surroundings = USUAL) -> ScriptedSandbox:
         self.surroundings.append(surroundings)
         return ScriptedSandbox("limits", self.answer)
 
-    def open_tools_sandbox(self, *, unconfined: bool = False) -> ScriptedSandbox:
+    def open_tools_sandbox(self) -> ScriptedSandbox:
         return ScriptedSandbox("tools", self.answer)
 
     def started(self, start: OwnStart) -> AbstractContextManager[UserContainer]:

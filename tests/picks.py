@@ -156,7 +156,7 @@ def catalog_of(
         modes = [split_label(label)[1] for label in figures if split_label(label)[0] == name]
         declared = [{"name": mode, "summary": "a mode"} for mode in modes if mode not in {None, TWIN}]
         variants[name] = make_variant(name, **{"modes": declared, **changes.get(name, {})})
-    return Catalog(bases={}, families={}, differences={}, variants=variants, workloads=dict(workloads), conditions={})
+    return Catalog(bases={}, families={}, differences={}, variants=variants, workloads=dict(workloads))
 
 
 def contender(label: str, speed: float, standing: Standing, rank: Rank = Rank.WORSE) -> Contender:

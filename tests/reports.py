@@ -50,10 +50,9 @@ def waiting_profile(**changes: Any) -> BenchmarkProfile:
             "read": CallCounts(calls=100, ns=1_000_000, max_ns=9_000),
         },
         futex={"wait": FutexCounts(calls=40, ns=4_000_000, max_ns=2_000_000, errors=20, woke_nobody=0)},
-        futex_wait_log2_ns={10: 30, 16: 10},
     )
     start = PhaseCounts(total=4, syscalls={"mmap": CallCounts(calls=4)})
-    data = {"method": "bpf", "perturbed": False, "units": 1000, "counted": "work"}
+    data = {"method": "bpf", "units": 1000, "counted": "work"}
     return BenchmarkProfile.model_validate({**data, "phases": {"startup": start, "work": work}, **changes})
 
 

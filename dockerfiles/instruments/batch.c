@@ -11,7 +11,7 @@ enum { MOST_IN_TURN = 1000000, MOST_AT_ONCE = 1024 };
 
 static void usage(void) {
     fputs("usage: launch [--repeat N] [--parallel N] [--cpu last] [--evict FOLDER] [--discard-stdout]\n"
-          "              [--count-instructions] -- PROGRAM ARGUMENTS...\n"
+          "              -- PROGRAM ARGUMENTS...\n"
           "       launch --idle\n"
           "       launch --agent\n",
           stderr);
@@ -62,8 +62,6 @@ struct options parse_options(char **argument) {
             require_last(*++argument), options.last_cpu = true;
         else if (strcmp(*argument, "--discard-stdout") == 0)
             options.discard_stdout = true;
-        else if (strcmp(*argument, "--count-instructions") == 0)
-            options.count_instructions = true;
         else if (strcmp(*argument, "--feed") == 0)
             options.feed = true;
         else
@@ -112,8 +110,6 @@ void print_cost(FILE *to, const struct batch *batch, const struct options *optio
     fprintf(to, "\"max_rss_bytes\": %lld, ", usage->ru_maxrss * 1024LL); /* Linux counts it in KiB. */
     fprintf(to, "\"voluntary_switches\": %ld, ", usage->ru_nvcsw);
     fprintf(to, "\"involuntary_switches\": %ld, ", usage->ru_nivcsw);
-    if (options->count_instructions)
-        fprintf(to, "\"instructions\": %llu, ", batch->instructions);
     if (options->evicted)
         fprintf(to, "\"resident_share\": %.6f, ", (double)batch->residue.resident / batch->residue.pages);
     fprintf(to, "\"exit_code\": %d, ", exit_code(batch->status));

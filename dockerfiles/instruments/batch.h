@@ -19,7 +19,6 @@ struct options {
     const char *evicted;
     bool last_cpu;
     bool discard_stdout;
-    bool count_instructions;
     bool feed; /* the agent's: stdin is a pipe */
     char **program;
 };
@@ -31,7 +30,6 @@ struct batch {
     struct timespec stop;
     struct rusage usage;
     int status;
-    unsigned long long instructions;
     struct residue residue;
 };
 

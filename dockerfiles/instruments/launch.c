@@ -10,21 +10,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/perf_event.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { BUFFER_BYTES = 1 << 20 };
-
-/* Another event at compile time, for tests on machines without hardware counters. */
-#ifndef EVENT_TYPE
-#define EVENT_TYPE PERF_TYPE_HARDWARE
-#define EVENT PERF_COUNT_HW_INSTRUCTIONS
-#endif
 
 extern char **environ;
 
@@ -46,37 +38,6 @@ static void prepare_actions(posix_spawn_file_actions_t *actions, bool discard_st
         error = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     if (error)
         die("cannot prepare the child's files", error);
-}
-
-/* A counter that children inherit. It counts this process too, some thousand instructions a start: switched on at the
- * child's exec it would miss whole children, because Linux may swap the counters of two processes that inherit alike. */
-static int open_instructions(void) {
-    struct perf_event_attr attributes = {
-        .type = EVENT_TYPE,
-        .size = sizeof attributes,
-        .config = EVENT,
-        .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
-        .inherit = 1,
-        .exclude_kernel = 1,
-        .exclude_hv = 1,
-    };
-    int counter = (int)syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-    if (counter < 0)
-        die("cannot count instructions", errno);
-    return counter;
-}
-
-/* All that ended children have executed since the counter was opened. */
-static unsigned long long read_counter(int counter) {
-    struct {
-        unsigned long long value, enabled, running;
-    } counted;
-    if (read(counter, &counted, sizeof counted) != sizeof counted)
-        die("cannot read the counter", errno);
-    /* Shared with others, it stood still in between. */
-    if (counted.running < counted.enabled)
-        die("cannot count instructions", EBUSY);
-    return counted.value;
 }
 
 static void spawn(char **program, const posix_spawn_file_actions_t *actions) {
@@ -123,15 +84,9 @@ int main(int count, char **arguments) {
     prepare_actions(&actions, options.discard_stdout);
     if (options.last_cpu)
         pin_to_last_cpu(); /* This process only waits meanwhile. */
-    int counter = options.count_instructions ? open_instructions() : -1, code = EXIT_SUCCESS;
-    unsigned long long before = 0;
+    int code = EXIT_SUCCESS;
     for (long number = 0; number < options.repeat && code == EXIT_SUCCESS; number++) {
         struct batch batch = run(&options, &actions);
-        if (counter >= 0) {
-            unsigned long long after = read_counter(counter);
-            batch.instructions = after - before;
-            before = after;
-        }
         print_cost(stdout, &batch, &options);
         code = exit_code(batch.status);
     }

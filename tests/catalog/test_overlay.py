@@ -64,9 +64,9 @@ def test_a_variant_of_ones_own_is_added_and_one_of_the_same_name_wins(service: P
 
 
 def test_tables_of_ones_own_are_read_besides_those_that_are_installed(service: Path) -> None:
-    put(service, "workloads/conditions.toml", (ROOT / "workloads/conditions.toml").read_text().replace("[", "[my-", 1))
+    put(service, "variants/families.toml", (ROOT / "variants/families.toml").read_text().replace("[", "[my-", 1))
     paths = ProjectPaths.find()
-    added = catalogs.load(paths.root).conditions.keys() - catalogs.load(ROOT).conditions.keys()
+    added = catalogs.load(paths.root).families.keys() - catalogs.load(ROOT).families.keys()
     assert len(added) == 1
     assert paths.own[0].name in overlay.TABLES
     assert paths.own[0].words.startswith(str(paths.own[0].path))

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.types import MOUNT
-from interlock.catalog.variants import PRODUCTION, Finish, Mode, Surroundings
+from interlock.catalog.variants import Finish, Mode
 from interlock.errors import CatalogError, UsageError
 from tests.builders import PROMISED, ROOT, edit, make_variant, make_workload
 
 PTH = "variants/cpython-2.7-pth.toml"
-CONDITIONS = "workloads/conditions.toml"
 CLAIMS = "workloads/claims.toml"
 WORKLOAD = """
 summary = "a probe"
@@ -76,21 +75,6 @@ def test_the_mode_of_2007_preloads_a_library_that_the_instruments_have() -> None
     assert f"-o {library.name} " in (ROOT / "dockerfiles/instruments/make.sh").read_text(encoding="utf-8")
 
 
-def test_each_condition_differs_from_production_in_one_thing() -> None:
-    conditions = catalogs.load(ROOT).conditions
-    assert list(conditions) == [
-        "seccomp-unconfined",
-        "interpreter-on-tmpfs",
-        "scratch-on-image",
-        "interpreter-on-image",
-        "interpreter-on-bind-mount",
-    ]
-    usual = dict(PRODUCTION)
-    for name, condition in conditions.items():
-        changed = {key for key in Surroundings.model_fields if getattr(condition, key) != usual[key]}
-        assert changed == {name.partition("-")[0]}, name
-
-
 SUM = "da3080e3b488f648a3d7a4560ddee895284c3380b11d6de75edb986526b9a814"
 PLAIN, SOURCES = "variants/cpython-2.7.toml", "variants/sources.toml"
 PLACE = "https://ftp.gnu.org/gnu/pth/pth-2.0.7.tar.gz"
@@ -124,12 +108,9 @@ SLIPS: list[tuple[str, str, str, str, list[str]]] = [
     (PTH, "[proof]", '[finish]\nsteps = ["no.sh"]\n\n[proof]', "finish.steps", ["variants/steps/no.sh"]),
     (PLAIN, 'patches = ["', f'patches = ["{"9" * 300}', "interpreter.patches.0", ["200"]),
     (PLAIN, 'name = "waking-sem-post"', 'name = "twin"', "modes", ["'twin'", "reserved"]),
-    (PLAIN, 'name = "waking-sem-post"', 'name = "scratch-on-image"', "modes", ["'scratch-on-image'", CONDITIONS]),
     (PLAIN, 'name = "waking-sem-post"', 'name = "a+b"', "modes.0.name", ["'a+b'"]),
     (PLAIN, "{ LD_PRELOAD", "{ LD-PRELOAD", "modes.0.environment.LD-PRELOAD.[key]", ["'LD-PRELOAD'"]),
     (PLAIN, "environment = { LD_PRELOAD", "enviroment = { LD_PRELOAD", "modes.0.enviroment", ["'environment'?"]),
-    (CONDITIONS, 'seccomp = "unconfined"', 'seccomp = "none"', "seccomp-unconfined.seccomp", ["'none'"]),
-    (CONDITIONS, "[scratch-on-image]", "[twin]", "twin", ["reserved"]),
     ("workloads/import-stdlib.toml", 'rights = ["root"]\n', "", "rights", ["cold benchmarks"]),
 ]
 
@@ -340,13 +321,6 @@ def test_a_missing_shared_file_is_named(project: Path) -> None:
 def test_a_shared_file_with_a_bare_key_is_refused(project: Path) -> None:
     (project / "variants/families.toml").write_text('title = "Locks"\n', encoding="utf-8")
     assert refusal(project).startswith("variants/families.toml, key 'title")
-
-
-def test_a_condition_outside_of_any_table_is_refused(project: Path) -> None:
-    (project / CONDITIONS).write_text('seccomp = "unconfined"\n', encoding="utf-8")
-    error = refused(project)
-    assert (error.file, error.key) == (CONDITIONS, "seccomp")
-    assert "'unconfined'" in error.found
 
 
 @pytest.mark.parametrize("kept", ["benchmarks", "limits"])

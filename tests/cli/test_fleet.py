@@ -156,12 +156,3 @@ def test_an_inventory_that_is_none_is_refused_before_anything_is_written(
     ended, _, errors = entry("fleet", "-i", path, "--results", tmp_path / "results", *simulated.ENGINE)
     assert (ended, str(path) in errors) == (code, True), errors
     assert not (tmp_path / "results").exists()
-
-
-def test_conditions_need_containers(
-    entry: Entry, monkeypatch: pytest.MonkeyPatch, project: Path, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(project)
-    words = ["--conditions", "seccomp-unconfined", *simulated.ASKED, *simulated.ENGINE]
-    code, _, errors = entry("fleet", "-i", project / "inventory.json", "--results", tmp_path / "results", *words)
-    assert (code, "--conditions" in errors) == (2, True)

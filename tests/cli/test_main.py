@@ -178,11 +178,10 @@ def test_an_unknown_variant_is_answered_with_the_nearest_one_alone(run: Run, wor
     [
         (["--variants", "cpython-2.7+quick"], ["cpython-2.7", "'quick'", "waking-sem-post", "pth-preload"]),
         (["--variants", "nogil-3.9+quick"], ["nogil-3.9", "'quick'"]),
-        (["--conditions", "seccomp-unconfined,vacuum"], ["'vacuum'", "interpreter-on-tmpfs", "scratch-on-image"]),
         (["--workloads", "download,lokcs"], ["'lokcs'", "'locks'?"]),
     ],
 )
-def test_an_unknown_mode_condition_or_workload_is_answered_with_those_that_exist(
+def test_an_unknown_mode_or_workload_is_answered_with_those_that_exist(
     run: Run, words: list[str], named: list[str]
 ) -> None:
     code, said = run("matrix", *words)

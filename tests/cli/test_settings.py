@@ -68,7 +68,6 @@ def ended_experiment() -> Experiment:
         ("rounds", 3, 4),
         ("profile", True, False),
         ("engine", EngineName.DOCKER, EngineName.HOST),
-        ("conditions", "", "seccomp-unconfined"),
     ],
 )
 def test_an_experiment_goes_on_as_it_began_and_an_option_that_contradicts_is_named(

@@ -15,7 +15,7 @@ from interlock.analysis.pick import criteria
 from interlock.catalog import project, reading, rendering, sources
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.types import MOUNT, slug, split_label
-from interlock.catalog.variants import Base, Condition, Difference, Family, Optimisation, VariantFile
+from interlock.catalog.variants import Base, Difference, Family, Optimisation, VariantFile
 from interlock.catalog.workloads import Workload, WorkloadFile
 from interlock.cli.options import parse_duration, split_names
 from interlock.engine.names import parse_registry
@@ -138,7 +138,7 @@ SHARED = (*(f"{name}.toml" for name in TABLES), "sources.toml")
 
 @cache
 def _tables() -> list[str]:
-    names = (*(f"variants/{name}" for name in (*TABLES, "sources")), "workloads/conditions", "workloads/claims")
+    names = (*(f"variants/{name}" for name in (*TABLES, "sources")), "workloads/claims")
     return [(ROOT / f"{name}.toml").read_text(encoding="utf-8") for name in names]
 
 
@@ -238,7 +238,7 @@ FILES = {
             _workload,
             _claims,
             _sources,
-            *_kinds(Base, Family, Difference, Condition),
+            *_kinds(Base, Family, Difference),
         ),
         lambda: [*_tomls("workloads/*.toml")(), *_tables()],
     ),

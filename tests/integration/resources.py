@@ -8,10 +8,9 @@ from pathlib import Path
 from docker import DockerClient
 from docker.models.containers import Container
 
-from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import OWNER_LABEL
-from interlock.engine.protocol import Needs
+from interlock.engine.protocol import USUAL, Needs, Surroundings
 from interlock.engine.run import containers, execution, leftovers
 from interlock.measure.cells import Resources
 from interlock.measure.watching import Observers
@@ -57,9 +56,7 @@ def remove_cells(client: DockerClient, owner: str) -> None:
             volume.remove(force=True)
 
 
-def start(
-    client: DockerClient, owner: str, image: Built, volume: str, surroundings: Surroundings = PRODUCTION
-) -> Container:
+def start(client: DockerClient, owner: str, image: Built, volume: str, surroundings: Surroundings = USUAL) -> Container:
     """A cell without a network."""
     return containers.start_cell(client, image.image_id, containers.CellOptions(owner, volume, None, surroundings))
 

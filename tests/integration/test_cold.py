@@ -1,4 +1,4 @@
-"""The interpreter in memory or on the engine's own file system, and put out of the page cache there."""
+"""The interpreter on the engine's own file system, and put out of the page cache there."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import pytest
 from docker.errors import NotFound
 
 from interlock.catalog.types import PREFIX
-from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import LAUNCH
-from interlock.engine.ownership import OWNER_LABEL
-from interlock.engine.run import execution, leftovers
+from interlock.engine.protocol import USUAL, Surroundings
+from interlock.engine.run import leftovers
 from interlock.measure import processes
 from interlock.results import store
 from interlock.results.experiments import State
@@ -25,8 +24,7 @@ from tests.integration.toys import copy_project, interlock
 pytestmark = pytest.mark.slow
 OWNER = f"test-cold-{os.getpid()}"
 # As a workload with cold benchmarks asks for it: the kernel tells a file's owner alone what of it is in memory.
-ON_VOLUME = Surroundings(interpreter="volume", rights=("root",))
-ON_TMPFS = Surroundings(interpreter="tmpfs")
+ON_VOLUME = Surroundings(("root",), prefix_on_volume=True)
 FILES = f"find {PREFIX} ! -type d -printf '%P %m %s %T@ %l\\n' | sort"
 # What importing json reads from a disk, in bytes, by the kernel's own account of the process.
 READ = """
@@ -38,15 +36,10 @@ print('read %d' % (read() - before))
 """
 
 
-@pytest.mark.parametrize("surroundings", [ON_VOLUME, ON_TMPFS])
-def test_an_interpreter_that_is_elsewhere_is_the_images_file_by_file(
-    client: Any, built: Images, volume: str, surroundings: Surroundings
-) -> None:
-    plain, elsewhere = (start(client, OWNER, built[NO_THREADS], volume, one) for one in (PRODUCTION, surroundings))
+def test_an_interpreter_that_is_elsewhere_is_the_images_file_by_file(client: Any, built: Images, volume: str) -> None:
+    plain, elsewhere = (start(client, OWNER, built[NO_THREADS], volume, given) for given in (USUAL, ON_VOLUME))
     mounted = {cell.id: said(client, cell, "cat", "/proc/mounts").count(f" {PREFIX} ") for cell in (plain, elsewhere)}
     assert mounted == {plain.id: 0, elsewhere.id: 1}
-    is_in_memory = said(client, elsewhere, "stat", "-f", "-c", "%T", PREFIX) == "tmpfs"
-    assert is_in_memory == (surroundings.interpreter == "tmpfs")
     files = said(client, plain, "sh", "-c", FILES).splitlines()
     assert len(files) > 1000
     assert said(client, elsewhere, "sh", "-c", FILES).splitlines() == files
@@ -55,18 +48,8 @@ def test_an_interpreter_that_is_elsewhere_is_the_images_file_by_file(
     (name,) = [mount["Name"] for mount in elsewhere.attrs["Mounts"] if mount["Destination"] == PREFIX]
     assert client.volumes.get(name)
     leftovers.remove(elsewhere)
-    if not is_in_memory:  # what is in memory goes with all that the owner has
-        with pytest.raises(NotFound):
-            client.volumes.get(name)
-
-
-def test_an_interpreter_in_memory_is_there_again_after_a_deadline(client: Any, built: Images, volume: str) -> None:
-    late = start(client, OWNER, built[NO_THREADS], volume, ON_TMPFS)
-    assert execution.run_process(client, late, ["sleep", "300"], deadline_s=1).timed_out
-    again = start(client, OWNER, built[NO_THREADS], volume, ON_TMPFS)
-    assert said(client, again, "python", "-c", "print(6 * 7)") == "42"
-    owned = client.containers.list(all=True, filters={"label": f"{OWNER_LABEL}={OWNER}"})
-    assert [container.id for container in owned] == [again.id]
+    with pytest.raises(NotFound):
+        client.volumes.get(name)
 
 
 def test_after_an_eviction_imports_read_from_the_disk_every_time(client: Any, built: Images, volume: str) -> None:
@@ -79,13 +62,6 @@ def test_after_an_eviction_imports_read_from_the_disk_every_time(client: Any, bu
     assert min(read[0]) > 100_000
     assert read[1] == [0, 0]
     assert [cost.resident_share for cost in processes.parse_costs(cold)] == [0, 0]
-
-
-def test_an_interpreter_in_memory_cannot_be_evicted(client: Any, built: Images, volume: str) -> None:
-    cell = start(client, OWNER, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs", rights=("root",)))
-    ended = execution.run_process(client, cell, [LAUNCH, "--evict", PREFIX, "--", "true"], 60)
-    assert ended.exit_code == 1
-    assert "pages stay in memory" in ended.stderr
 
 
 LIBRARY = """\
@@ -118,14 +94,14 @@ profile_syscalls = "all"
 """
 
 
-def test_a_cold_benchmark_is_proved_cold_beside_a_hot_one_and_unsupported_in_memory(
+def test_a_cold_benchmark_is_proved_cold_beside_a_hot_one(
     root: Path, built: Images, nothing_left: None, tmp_path: Path
 ) -> None:
     project = copy_project(root, tmp_path / "project", [NO_THREADS], [])
     (project / "workloads/own.toml").write_text(LIBRARY)
     done = interlock(
         project, "matrix", "--variants", NO_THREADS, "--workloads", "own", "--quick", "--rounds", "2",
-        "--conditions", "interpreter-on-tmpfs", "--results", str(tmp_path / "results"),
+        "--results", str(tmp_path / "results"),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     folder = store.latest_experiment(tmp_path / "results")
@@ -134,9 +110,6 @@ def test_a_cold_benchmark_is_proved_cold_beside_a_hot_one_and_unsupported_in_mem
     assert {name: one.state for name, one in outcomes[NO_THREADS].items()} == dict.fromkeys(
         ("hot", "cold", "parallel"), State.OK
     )
-    in_memory = outcomes[f"{NO_THREADS}+interpreter-on-tmpfs"]["cold"]
-    assert in_memory.state is State.UNSUPPORTED
-    assert in_memory.reason.startswith("no cold start: cannot evict /usr/local")
     file = store.cell_path(folder, described.host["folder"], NO_THREADS, None, "own")
     proofs = {
         one.get_name(): [run.get_metadata().get("interlock_process_resident_share") for run in one.get_runs()]

@@ -107,14 +107,9 @@ def assert_exact(text: str) -> None:
         "wake": (200_000, 0, 200_000),
         "wait_bitset": (20, 20, 0),
     }
-    assert sum(work.futex_wait_log2_ns.values()) == 40_040
-    # Twenty waits of 2 ms: 2^20 ns is 1 ms.
-    assert sum(waits for log2, waits in work.futex_wait_log2_ns.items() if log2 >= 20) >= 20
     assert work.locks_waited_for == WORKERS
     assert [lock.waits for lock in work.locks] == [10_010] * WORKERS
     assert all(lock.ns >= 5 * 2_000_000 for lock in work.locks)
-    ended = [tasks.ended for name in ("work", "end") if (tasks := phases[name].tasks)]
-    assert sum(ended) == 1 + WORKERS + SHORT_THREADS + FORKS + EXECS
     assert calls(phases["end"]) == {"exit_group": 1}
 
 
@@ -172,11 +167,10 @@ def test_two_cells_profiled_at_once_do_not_see_each_other(
 
 
 @pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")
-def test_this_machine_has_bpf_and_says_whether_it_counts_instructions(client: Any, instruments_image: str) -> None:
+def test_this_machine_has_bpf(client: Any, instruments_image: str) -> None:
     """The rest of this file needs BPF; a machine that refuses it must not pass by its fallbacks."""
     probe = best_probe(ContainerWorkspace(client, OWNER, instruments_image))
     assert (probe.method, probe.refused) == (Method.BPF, {})
-    assert probe.no_instructions == "" or "instructions" in probe.no_instructions
 
 
 @pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")
@@ -304,7 +298,6 @@ def test_each_probe_finds_the_same_futex_calls_per_unit_of_work(
     if method is Method.BPF:
         assert profile.calls_per_unit(["getppid"]) == pytest.approx(1, abs=0.01)
     assert profile.method is method
-    assert profile.perturbed is method.perturbs
 
 
 def profiled_wakes(workspace: ContainerWorkspace, image_id: str | None, method: Method) -> BenchmarkProfile:
@@ -314,7 +307,7 @@ def profiled_wakes(workspace: ContainerWorkspace, image_id: str | None, method: 
         workspace=workspace,
         folder=Path("unused"),
         host="box",
-        probe=Probe(method=method, no_instructions="not asked for"),
+        probe=Probe(method=method),
         settings=make_settings([QUICK]),
         watching=Observers(lambda _: None),
         programs=frozenset({"wakes.py"}),

@@ -22,6 +22,7 @@ from interlock.engine.client import HASH_LABEL
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.registry import registry_digest, registry_platforms
 from tests.cosign import Cosign
+from tests.integration.plugin import config_with_buildx
 from tests.integration.registries import Registry, registry
 from tests.integration.toys import (
     NOWHERE,
@@ -33,7 +34,6 @@ from tests.integration.toys import (
     toy_tarball,
     toy_variant,
 )
-from tests.proofs.test_bake import config_with_buildx
 
 pytestmark = pytest.mark.slow
 

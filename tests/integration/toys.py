@@ -193,7 +193,7 @@ def copy_project(source: Path, target: Path, variants: list[str], workloads: lis
     """A project with these of the variants and workloads alone."""
     for folder in ("variants", "workloads", "dockerfiles"):
         shutil.copytree(source / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for kind, wanted in (("variants", [*SHARED_FILES, *variants]), ("workloads", ["conditions", *workloads])):
+    for kind, wanted in (("variants", [*SHARED_FILES, *variants]), ("workloads", workloads)):
         for path in (target / kind).glob("*.toml"):
             if path.stem not in wanted:
                 path.unlink()

@@ -8,9 +8,7 @@ from interlock.results.experiments import Built
 from tests.builders import ROOT, make_settings
 
 
-def assigned(
-    built: list[Built], baseline: str, variants: list[str] | None = None, conditions: list[str] | None = None
-) -> Assignment:
-    update = {"baseline": baseline, "conditions": conditions or []}
+def assigned(built: list[Built], baseline: str, variants: list[str] | None = None) -> Assignment:
+    update = {"baseline": baseline}
     settings = make_settings(variants or [image.variant for image in built]).model_copy(update=update)
     return Assignment(project.load(ROOT), ROOT, ROOT / "results", built, settings, "nox -s matrix")

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from interlock.catalog.variants import PRODUCTION, Gil, Mode
+from interlock.catalog.variants import Gil, Mode
 from interlock.errors import BuildError, UsageError
 from interlock.measure.assignment import choose_baseline, planned_rounds
 from interlock.measure.rounds import TimeUsed
@@ -98,29 +98,12 @@ def test_options_and_gil_of_a_mode_reach_its_subject() -> None:
     }
 
 
-def test_a_condition_is_the_baseline_in_other_surroundings_and_nobody_else() -> None:
-    built = [image("cpython-2.7"), image("cpython-3.13")]
-    given = assigned(built, "cpython-2.7", conditions=["scratch-on-image", "seccomp-unconfined"])
-    surroundings = {subject.label: subject.surroundings for subject in given.subjects()}
-    assert list(surroundings) == [
-        "cpython-2.7",
-        "cpython-3.13",
-        "cpython-2.7+scratch-on-image",
-        "cpython-2.7+seccomp-unconfined",
-        "cpython-2.7+twin",
-    ]
-    assert surroundings["cpython-2.7+scratch-on-image"].scratch == "image"
-    assert surroundings["cpython-2.7+seccomp-unconfined"].seccomp == "unconfined"
-    assert {surroundings[label] for label in ("cpython-2.7", "cpython-3.13", "cpython-2.7+twin")} == {PRODUCTION}
-
-
 def test_a_workload_never_reached_and_a_variant_without_image_have_cells_too() -> None:
     built = [image("cpython-2.7"), image("nogil-3.9", GONE)]
-    cells = assigned(built, "cpython-2.7", conditions=["scratch-on-image"]).cells_of("locks", None, NOT_REACHED)
+    cells = assigned(built, "cpython-2.7").cells_of("locks", None, NOT_REACHED)
     assert [(cell.label, cell.outcome.state, cell.outcome.reason) for cell in cells] == [
         ("cpython-2.7", State.NOT_MEASURED, "Ctrl-C came first"),
         ("nogil-3.9", State.UNAVAILABLE, "example.org: no answer"),
-        ("cpython-2.7+scratch-on-image", State.NOT_MEASURED, "Ctrl-C came first"),
     ]
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog.variants import Surroundings
 from interlock.measure.cells import Cell, Session
 from interlock.results.experiments import Subject
 from tests.builders import METRIC, make_benchmark, make_network, make_resources, make_settings, make_workload
@@ -49,23 +48,12 @@ def test_a_benchmark_of_shorter_values_takes_so_many_times_as_many_warm_ups_and_
     assert take.rounds_limit == session.repetition.rounds_limit
 
 
-@pytest.mark.parametrize(
-    ("benchmarks", "condition", "expected"),
-    [
-        (["hot"], None, None),
-        (["hot", "cold"], None, "volume"),
-        (["hot", "cold"], "image", "image"),
-        (["hot", "cold"], "tmpfs", "tmpfs"),
-    ],
-)
-def test_hot_and_cold_read_the_interpreter_from_one_file_system_and_a_condition_has_it_elsewhere(
-    benchmarks: list[str], condition: Any, expected: str | None
-) -> None:
+@pytest.mark.parametrize(("benchmarks", "on_volume"), [(["hot"], False), (["hot", "cold"], True)])
+def test_hot_and_cold_read_the_interpreter_from_one_file_system(benchmarks: list[str], on_volume: bool) -> None:
     network = make_network()
     workload = make_workload(benchmarks=[make_benchmark(name, cold=name == "cold") for name in benchmarks])
-    session = Session(make_resources(workspace=network), workload, network)
-    Cell(session, SUBJECT.model_copy(update={"surroundings": Surroundings(interpreter=condition)})).slot()
-    assert [one.interpreter for one in network.surroundings] == [expected]
+    Cell(Session(make_resources(workspace=network), workload, network), SUBJECT).slot()
+    assert [opened.prefix_on_volume for opened in network.surroundings] == [on_volume]
 
 
 def test_a_workload_goes_on_in_the_sandboxes_of_the_one_before_with_their_agents() -> None:
@@ -79,11 +67,10 @@ def test_a_workload_goes_on_in_the_sandboxes_of_the_one_before_with_their_agents
     assert again.slot().agent is slot.agent
     # The baseline and its twin are of one image, and each has a sandbox of its own.
     assert Cell(second, SUBJECT).slot().sandbox is not slot.sandbox
-    # Another image, or other surroundings, are other sandboxes.
+    # Another image is another sandbox.
     again.leave()
-    other = SUBJECT.model_copy(update={"image_id": "sha256:2"})
-    condition = SUBJECT.model_copy(update={"surroundings": Surroundings(seccomp="unconfined")})
-    assert not any(Cell(second, subject).slot().sandbox is slot.sandbox for subject in (other, condition))
+    other = Cell(second, SUBJECT.model_copy(update={"image_id": "sha256:2"}))
+    assert other.slot().sandbox is not slot.sandbox
 
 
 def test_a_cell_has_slots_in_sandboxes_of_their_own_and_leaves_them_all() -> None:

@@ -88,7 +88,7 @@ def test_without_a_call_there_is_no_table() -> None:
     assert parse_strace("a line of the program\n") == NO_CALLS
 
 
-def bpf(lost: int = 0, total: int = 5, tasks_counted: bool = True) -> str:
+def bpf(lost: int = 0, total: int = 5) -> str:
     """What the profiler prints of a program that waited once and read four bytes, the last one in vain."""
     wait = {"calls": 1, "ns": 900, "max_ns": 900, "errors": 0, "woke_nobody": 0}
     work: dict[str, Any] = {
@@ -99,16 +99,13 @@ def bpf(lost: int = 0, total: int = 5, tasks_counted: bool = True) -> str:
             "futex": {"calls": 1, "ns": 900, "max_ns": 900, "errors": {}},
         },
         "futex": {"wait": wait},
-        "futex_wait_log2_ns": {"9": 1},
         "locks_waited_for": 1,
         "locks": [{"process": 7, "address": "0x7f00", "waits": 1, "ns": 900}],
-        "tasks": {"ended": 0, "voluntary_switches": 0, "involuntary_switches": 0, "run_queue_wait_ns": 0},
     }
     data = {
         "schema_version": 1,
         "method": "bpf",
         "filter": "cgroup",
-        "tasks_counted": tasks_counted,
         "lost": {"open_calls": lost, "errors": 0, "locks": 0, "unknown_numbers": 0, "missed": 0},
         "phases": {"startup": {**work, "total": 5}, "work": work},
     }
@@ -119,12 +116,6 @@ def test_the_profilers_phases_are_read_with_their_times_and_waits() -> None:
     work = parse_bpf(bpf())["work"]
     assert work.syscalls["read"].errors == {"EAGAIN": 1}
     assert work.syscalls["futex"].ns == work.futex["wait"].max_ns == work.locks[0].ns == 900
-    assert work.futex_wait_log2_ns == {9: 1}
-    assert work.tasks is not None
-
-
-def test_tasks_that_the_kernel_does_not_describe_are_absent_and_not_0() -> None:
-    assert parse_bpf(bpf(tasks_counted=False))["work"].tasks is None
 
 
 def test_a_profile_that_lost_events_is_refused_with_their_number() -> None:
@@ -153,7 +144,6 @@ def test_a_profiler_that_printed_nothing_to_read_is_quoted(text: str) -> None:
         {"lost": 1},
         {"lost": {}, "phases": []},
         {"lost": {}, "phases": {"work": {"total": "x"}}},
-        {"lost": {}, "phases": {}},
     ],
 )
 def test_json_that_is_no_profile_is_refused(data: object) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 
-from interlock.catalog.variants import Gil, Surroundings
+from interlock.catalog.variants import Gil
 from interlock.measure import workload as workloads
 from interlock.measure.cells import Cell, Interpreters, Session
 from interlock.results.experiments import Facts, State, Subject
@@ -51,22 +50,21 @@ def test_a_mode_that_takes_no_effect_fails_in_every_benchmark_before_it_is_timed
 
 
 @pytest.mark.parametrize(
-    ("prefix", "interpreter", "can_evict", "state", "notes"),
+    ("prefix", "can_evict", "state", "notes"),
     [
-        ("/usr/local", None, True, State.OK, 0),
-        ("/usr/local", "image", True, State.UNSUPPORTED, 0),
-        ("/home/me/prefix", None, False, State.UNSUPPORTED, 0),
-        ("/usr", None, True, State.UNSUPPORTED, 1),
-        ("/usr/localish", None, True, State.UNSUPPORTED, 1),
+        ("/usr/local", True, State.OK, 0),
+        ("/home/me/prefix", False, State.UNSUPPORTED, 0),
+        ("/usr", True, State.UNSUPPORTED, 1),
+        ("/usr/localish", True, State.UNSUPPORTED, 1),
     ],
 )
 def test_a_cold_benchmark_needs_the_library_on_a_volume_and_says_if_it_is_not(
-    prefix: str, interpreter: Any, can_evict: bool, state: State, notes: int
+    prefix: str, can_evict: bool, state: State, notes: int
 ) -> None:
     network = dataclasses.replace(make_network(), can_evict=can_evict)
     workload = make_workload(benchmarks=[make_benchmark("hot"), make_benchmark("cold", cold=True)])
     session = Session(make_resources(programs=frozenset({workload.program})), workload, network)
-    cell = Cell(session, Subject(variant="a", image_id="i", surroundings=Surroundings(interpreter=interpreter)))
+    cell = Cell(session, Subject(variant="a", image_id="i"))
     workloads.exclude_impossible(cell, make_facts(prefix=prefix))
     assert cell.tracks["cold"].outcome.state is state
     assert cell.tracks["hot"].outcome == OK

@@ -18,7 +18,7 @@ from interlock.engine.build import one_build
 from interlock.engine.docker import connect
 from interlock.engine.protocol import BuildOptions
 from tests.builders import ROOT
-from tests.proofs.test_bake import config_with_buildx
+from tests.integration.plugin import config_with_buildx
 
 TESTS = ("build", "sources", "symbols", "verify", "cells", "audit", "trial")
 

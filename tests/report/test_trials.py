@@ -19,7 +19,7 @@ from interlock.results.json_documents import Reported
 from interlock.results.trials import OWN, GilStates
 from tests.trials import NOISE, around, make_trial, make_tried
 
-NOTHING = Catalog(bases={}, families={}, differences={}, variants={}, workloads={}, conditions={})
+NOTHING = Catalog(bases={}, families={}, differences={}, variants={}, workloads={})
 FAST = {"cpython-3.14": around(0.0005, NOISE[::-1])}
 SLOW = {"cpython-3.13": around(0.002)}
 

@@ -109,7 +109,7 @@ def test_a_service_that_stands_still_says_so_first() -> None:
 
 def test_a_profile_says_why_or_why_not() -> None:
     profile = BenchmarkProfile(
-        method=Method.BPF, perturbed=False, units=1, phases={"work": PhaseCounts(total=0, syscalls={})}, counted="work"
+        method=Method.BPF, units=1, phases={"work": PhaseCounts(total=0, syscalls={})}, counted="work"
     )
     assert why_cells(profile.model_copy(update={"why": FOUND}))[0] == ("GIL", "75%", "2", "<b>.py:3 f", "<b>.py:3 f")
     assert why_cells(profile.model_copy(update={"no_why": "no BTF"})) == [("not known: no BTF", "-", "-", "-", "-")]

@@ -16,7 +16,6 @@ ALWAYS = "--variants a,b --workloads locks"
     ("changes", "said"),
     [
         ({}, f"{ALWAYS} --quick --rounds 3 --baseline a --seed 7"),
-        ({"conditions": ["c", "d"]}, f"{ALWAYS} --conditions c,d --quick --rounds 3 --baseline a --seed 7"),
         ({"rounds_limit": 10}, f"{ALWAYS} --quick --baseline a --seed 7"),
         ({"budget_s": 600.0}, f"{ALWAYS} --quick --rounds 3 --baseline a --seed 7 --budget 600s"),
         (

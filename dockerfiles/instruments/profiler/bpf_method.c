@@ -38,8 +38,6 @@ static void start(const struct target *target) {
     program->rodata->by_namespace = target->cgroup < 0;
     program->rodata->namespace_device = target->device;
     program->rodata->namespace_inode = target->inode;
-    if (access("/sys/kernel/btf/vmlinux", R_OK) != 0)
-        bpf_program__set_autoload(program->progs.interlock_task, false);
 #ifdef WITH_STACKS
     prepare_stacks(program, target);
     choose_acquires(program, target);
@@ -133,21 +131,6 @@ static void print_futexes(unsigned phase) {
     putchar('}');
 }
 
-static void print_waits(unsigned phase) {
-    const char *comma = "";
-    printf(", \"futex_wait_log2_ns\": {");
-    for (unsigned bucket = 0; bucket < WAIT_BUCKETS; bucket++) {
-        __u64 count;
-        __u32 slot = phase * WAIT_BUCKETS + bucket;
-        SUM(waits, slot, count, 0);
-        if (!count)
-            continue;
-        printf("%s\"%u\": %llu", comma, bucket, count);
-        comma = ", ";
-    }
-    putchar('}');
-}
-
 struct lock {
     struct lock_key key;
     struct lock_counts counts;
@@ -183,15 +166,6 @@ static void print_locks(unsigned phase) {
     putchar(']');
 }
 
-static void print_tasks(unsigned phase) {
-    struct task_counts counts;
-    __u32 slot = phase;
-    SUM(tasks, slot, counts, 0);
-    printf(", \"tasks\": {\"ended\": %llu, \"voluntary_switches\": %llu, \"involuntary_switches\": %llu, "
-           "\"run_queue_wait_ns\": %llu}",
-           counts.ended, counts.voluntary_switches, counts.involuntary_switches, counts.run_queue_wait_ns);
-}
-
 static void print_phase(unsigned phase) {
     __u64 total;
     __u32 slot = phase;
@@ -200,9 +174,7 @@ static void print_phase(unsigned phase) {
            program->bss->phase_ns[phase], total);
     print_calls(phase);
     print_futexes(phase);
-    print_waits(phase);
     print_locks(phase);
-    print_tasks(phase);
     putchar('}');
 }
 
@@ -225,9 +197,8 @@ static void print(void) {
 #ifdef WITH_STACKS
     detach_acquires();
 #endif
-    printf("{\"schema_version\": 1, \"method\": \"bpf\", \"filter\": \"%s\", \"tasks_counted\": %s, ",
-           program->rodata->by_namespace ? "pid namespace" : "cgroup",
-           bpf_program__fd(program->progs.interlock_task) >= 0 ? "true" : "false");
+    printf("{\"schema_version\": 1, \"method\": \"bpf\", \"filter\": \"%s\", ",
+           program->rodata->by_namespace ? "pid namespace" : "cgroup");
     printf("\"lost\": {\"open_calls\": %llu, \"errors\": %llu, \"locks\": %llu, \"unknown_numbers\": %llu, "
            "\"stacks\": %llu, \"sites\": %llu, \"edges\": %llu, \"codes\": %llu, "
            "\"acquires\": %llu, \"pauses\": %llu, \"threads\": %llu, \"missed\": %llu}, \"phases\": {",

@@ -19,7 +19,6 @@ enum phase { OUTSIDE, STARTUP, WARMUP, WORK, END, PHASES = 8 };
 enum {
     SYSCALLS = 512,
     FUTEX_OPERATIONS = 16,
-    WAIT_BUCKETS = 64, /* bucket n: waits of 2^n to 2^(n+1) ns */
     MAX_OPEN_CALLS = 65536,
     MAX_ERRORS = 4096,
     MAX_LOCKS = 16384,
@@ -31,10 +30,6 @@ struct call_counts {
 
 struct futex_counts {
     __u64 calls, ns, max_ns, errors, woke_nobody;
-};
-
-struct task_counts {
-    __u64 ended, voluntary_switches, involuntary_switches, run_queue_wait_ns;
 };
 
 struct error_key {

@@ -77,6 +77,17 @@ struct walk {
 };
 ARRAY(walks, 1, struct walk);
 
+struct mm_struct;
+
+struct thread_struct {
+    unsigned long fsbase;
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+    struct mm_struct *mm;
+    struct thread_struct thread;
+} __attribute__((preserve_access_index));
+
 struct inode {
     unsigned long i_ino;
 } __attribute__((preserve_access_index));

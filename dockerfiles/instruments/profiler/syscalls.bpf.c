@@ -1,7 +1,7 @@
 /* Counts the system calls of one cell, told from all others by its cgroup (or, where the engine uses cgroup v1 alone, by
  * its PID namespace).
  *
- * Raw tracepoints, because they cost least; of the kernel's own structures only what is read when a task ends, by CO-RE.
+ * Raw tracepoints, because they cost least.
  */
 #include "counts.h"
 
@@ -53,8 +53,6 @@ struct open_call {
 ARRAY(totals, PHASES, __u64);
 ARRAY(calls, PHASES * SYSCALLS, struct call_counts);
 ARRAY(futexes, PHASES * FUTEX_OPERATIONS, struct futex_counts);
-ARRAY(waits, PHASES * WAIT_BUCKETS, __u64);
-ARRAY(tasks, PHASES, struct task_counts);
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_HASH);
@@ -107,14 +105,6 @@ static __always_inline __u64 argument(const struct bpf_raw_tracepoint_args *even
     return value;
 }
 
-static __always_inline __u32 log2_of(__u64 value) {
-    __u32 log = 0;
-    for (__u32 step = 32; step; step >>= 1)
-        if (value >> step)
-            log += step, value >>= step;
-    return log;
-}
-
 static __always_inline void begin(__u32 next) {
     __u64 now = bpf_ktime_get_ns();
     if (phase_since_ns)
@@ -131,23 +121,6 @@ static __always_inline void mark(__u32 descriptor, __u32 process) {
     launcher = process;
     phase_at_exec = descriptor & PHASE_MASK;
 }
-
-struct sched_info {
-    unsigned long long run_delay;
-} __attribute__((preserve_access_index));
-
-struct mm_struct;
-
-struct thread_struct {
-    unsigned long fsbase;
-} __attribute__((preserve_access_index));
-
-struct task_struct {
-    unsigned long nvcsw, nivcsw;
-    struct sched_info sched_info;
-    struct mm_struct *mm;
-    struct thread_struct thread;
-} __attribute__((preserve_access_index));
 
 static __always_inline bool waits_in(__u32 operation) {
     return operation == WAIT || operation == WAIT_BITSET || operation == LOCK_PI || operation == LOCK_PI2 ||
@@ -222,10 +195,6 @@ static __always_inline void count_error(const struct open_call *call, __u32 erro
 }
 
 static __always_inline void count_wait(const struct open_call *call, __u32 process, __u64 ns) {
-    __u32 slot = call->phase * WAIT_BUCKETS + (log2_of(ns) & (WAIT_BUCKETS - 1));
-    __u64 *bucket = bpf_map_lookup_elem(&waits, &slot);
-    if (bucket)
-        ++*bucket;
     struct lock_key key = {.address = call->address, .process = process, .phase = call->phase};
     struct lock_counts none = {}, *lock = kept_at(&locks, &key, &none);
     if (!lock) {
@@ -310,25 +279,6 @@ int interlock_end(void *unused) {
     forget_acquires(thread);
     bpf_map_delete_elem(&open_pauses, &thread);
 #endif
-    return 0;
-}
-
-/* The kernel's own account of a task, read once, when the task ends: exact, and nothing is added to a switch. Left out
- * where the kernel does not describe its types (no BTF). */
-SEC("raw_tp/sched_process_exit")
-int interlock_task(struct bpf_raw_tracepoint_args *event) {
-    if (!is_watched() || bpf_get_current_pid_tgid() >> 32 == launcher)
-        return 0;
-    struct task_struct *task = (void *)event->args[0];
-    __u32 slot = phase & PHASE_MASK;
-    struct task_counts *counts = bpf_map_lookup_elem(&tasks, &slot);
-    if (!counts)
-        return 0;
-    counts->ended++;
-    counts->voluntary_switches += BPF_CORE_READ(task, nvcsw);
-    counts->involuntary_switches += BPF_CORE_READ(task, nivcsw);
-    if (bpf_core_field_exists(task->sched_info.run_delay))
-        counts->run_queue_wait_ns += BPF_CORE_READ(task, sched_info.run_delay);
     return 0;
 }
 

@@ -20,7 +20,9 @@ def by_reason(
 
     Of other variants and workloads than these, if some are named, nothing is said.
     """
-    without_image = {one.variant: one.outcome for one in experiment.images if one.outcome.state not in NOT_LACKING}
+    without_image = {
+        image.variant: image.outcome for image in experiment.images if image.outcome.state not in NOT_LACKING
+    }
     reasons: dict[str, list[str]] = {}
     for name, outcome in without_image.items():
         if variants is None or name in variants:
@@ -42,7 +44,7 @@ def by_reason(
 
 def every_reason(experiment: Experiment) -> dict[str, list[str]]:
     """Return all that has no figure or no profile, twins and limits too, by its state and the whole reason."""
-    without_image = {one.variant: one.outcome for one in experiment.images if one.outcome.state is not State.OK}
+    without_image = {image.variant: image.outcome for image in experiment.images if image.outcome.state is not State.OK}
     reasons: dict[str, list[str]] = {}
     for name, outcome in without_image.items():
         reasons.setdefault(_state_and_reason(outcome), []).append(name)

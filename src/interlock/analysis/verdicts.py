@@ -10,7 +10,6 @@ from enum import StrEnum
 from interlock.analysis import statistics
 from interlock.analysis.statistics import NO_PART, BlockFigure, Key, Ratio, benjamini_hochberg, fit_levels
 from interlock.results.experiments import RoundsEnd
-from interlock.results.profiles import Instructions
 
 # What tests of sameness, of the best and of an order may err in.
 SIGNIFICANT = 0.05
@@ -22,8 +21,6 @@ MARGIN = 0.05
 # After these numbers of rounds is looked whether more are needed. Each look may spend its share of the error.
 LOOKS = {4: 0.20, 5: 0.10, 7: 0.15, 10: 0.20, 14: 0.20, 20: 0.15}
 MOST_ROUNDS = max(LOOKS)
-# Counts of one program differ by less than this from one start to the next, whatever else the machine does.
-SAME_INSTRUCTIONS = 0.002
 # Nobody measures more rounds than this for one verdict: it is not said how many it would take.
 HOPELESS = 200
 
@@ -109,22 +106,6 @@ def p_of_difference(ratio: Ratio, margin: float) -> float:
     if not math.isfinite(ratio.error):
         return 1.0
     return statistics.probability_below(ratio.freedom, -(math.log1p(margin) - abs(ratio.log)) / ratio.error)
-
-
-class Amount(StrEnum):
-    """How a variant's instructions per unit of work compare with another's."""
-
-    MORE = "more"
-    FEWER = "fewer"
-    EQUAL = "equal"
-
-
-def compare_instructions(mine: Instructions, theirs: Instructions) -> tuple[float, Amount]:
-    """Return the ratio of two counts, and whether they differ by more than counting them again does."""
-    ratio = mine.per_unit / theirs.per_unit
-    if abs(math.log(ratio)) <= max(mine.spread + theirs.spread, SAME_INSTRUCTIONS):
-        return ratio, Amount.EQUAL
-    return ratio, Amount.MORE if ratio > 1 else Amount.FEWER
 
 
 def judged(other: str, ratio: Ratio, number: int = 1) -> Comparison:

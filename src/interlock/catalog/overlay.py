@@ -13,7 +13,7 @@ from pathlib import Path
 SHARED_FILES = ("bases", "families", "differences", "sources", "published", "optimisations")
 TABLES = (
     *(f"variants/{name}.toml" for name in SHARED_FILES),
-    *(f"workloads/{name}.toml" for name in ("claims", "conditions")),
+    "workloads/claims.toml",
 )
 OWN = "own"
 FOLDERS = ("variants", "workloads")

@@ -27,7 +27,6 @@ from interlock.catalog.types import LIMIT, TWIN, Data, Right, split_label
 from interlock.catalog.variants import (
     FOLDERS,
     Base,
-    Condition,
     Difference,
     Family,
     Library,
@@ -58,7 +57,6 @@ class Catalog(Data):
     differences: dict[str, Difference]  # of all images of a kind
     variants: dict[str, Variant]
     workloads: dict[str, Workload]
-    conditions: dict[str, Condition]
     published: dict[str, Published] = {}  # by variant
     sources: Sources = Sources()
     trained: dict[str, TrainedProfile] = {}
@@ -66,8 +64,8 @@ class Catalog(Data):
     def at(self, versions: Mapping[str, str]) -> Catalog:
         """Return the catalog with these variants at these versions, of what they may be built from."""
         variants = {
-            name: one.at(versions[name]) if versions.get(name) in one.versions else one
-            for name, one in self.variants.items()
+            name: variant.at(versions[name]) if versions.get(name) in variant.versions else variant
+            for name, variant in self.variants.items()
         }
         return self.model_copy(update={"variants": variants})
 
@@ -82,10 +80,9 @@ def check_consistency(catalog: Catalog) -> None:
 
 
 def _check_reserved_names(catalog: Catalog) -> None:
-    """Require that a name means one thing: limits are stored as a variant's, conditions and twins as a mode's."""
+    """Require that a name means one thing: limits are stored as a variant's, twins as a mode's."""
     reserved = [
         (f"variants/{LIMIT}.toml", "name", LIMIT, LIMIT in catalog.variants),
-        ("workloads/conditions.toml", TWIN, TWIN, TWIN in catalog.conditions),
         *(
             (variant.file, "modes", TWIN, any(mode.name == TWIN for mode in variant.modes))
             for variant in catalog.variants.values()
@@ -94,11 +91,6 @@ def _check_reserved_names(catalog: Catalog) -> None:
     for file, key, name, is_taken in reserved:
         if is_taken:
             raise CatalogError(file=file, key=key, found=f"'{name}' is reserved", todo="Choose another name.")
-    for variant in catalog.variants.values():
-        for mode in variant.modes:
-            if mode.name in catalog.conditions:
-                found = f"'{mode.name}' is a condition in workloads/conditions.toml"
-                raise CatalogError(file=variant.file, key="modes", found=found, todo="Rename the mode.")
 
 
 def _check_rights(catalog: Catalog) -> None:
@@ -164,7 +156,7 @@ def _check_sums(catalog: Catalog) -> None:
     """Require one SHA-256 for each file name, wherever it is declared: a slip in one of several copies is caught."""
     declared: list[tuple[str, str, Download]] = [
         *((SOURCES, f"sources.{name}.sha256", source) for name, source in catalog.sources.sources.items()),
-        *((one.file, "sha256", download) for one in catalog.variants.values() for download in one.fetched),
+        *((variant.file, "sha256", download) for variant in catalog.variants.values() for download in variant.fetched),
     ]
     seen: dict[str, tuple[str, str]] = {}
     for file, key, download in declared:
@@ -203,7 +195,6 @@ def load(root: Path) -> Catalog:
         sources=known,
         variants=variants,
         workloads=load_files(root, "workloads", Workload, WorkloadFile),
-        conditions=load_table(root, "workloads/conditions.toml", Condition),
         published=load_published(root, variants),
         trained=trained.load(root),
     )
@@ -337,12 +328,12 @@ def _with_sources(
         given |= {"build_of": None, "shared_build": file.build_of}
         path = f"variants/{file.build_of}.toml"
     if given.get("interpreter") is not None:
-        newest, *others = known.require(given["source"] or "", path, "source")
-        given |= {"version": newest.version, "fallbacks": others}
+        newest, *fallbacks = known.require(given["source"] or "", path, "source")
+        given |= {"version": newest.version, "fallbacks": fallbacks}
         given["interpreter"] = Source(**_fields(given["interpreter"]), **_download(newest))
         given["libraries"] = [
-            Library(**_fields(one), **_download(known.require(one.source, path, "libraries.source")[0]))
-            for one in given.get("libraries", [])
+            Library(**_fields(library), **_download(known.require(library.source, path, "libraries.source")[0]))
+            for library in given.get("libraries", [])
         ]
     asked = given.pop("optimise", None)
     if asked is not None:

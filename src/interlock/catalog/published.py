@@ -46,14 +46,14 @@ class Published(Data):
 
 def load_published(root: Path, variants: Mapping[str, Variant], file: str = FILE) -> dict[str, Published]:
     """Return the published images by variant; CatalogError for a wrong one, or one of a variant that is not known."""
-    found = load_table(root, file, Published)
-    for name, one in found.items():
+    tables = load_table(root, file, Published)
+    for name, table in tables.items():
         if name not in variants:
             raise CatalogError(file=file, key=name, found="there is no such variant", todo=nearest(name, variants))
         tag = tag_of(variants[name])
-        if one.tag != tag:
-            raise CatalogError(file=file, key=f"{name}.tag", found=f"found '{one.tag}'", todo=f"Write '{tag}'.")
-    return found
+        if table.tag != tag:
+            raise CatalogError(file=file, key=f"{name}.tag", found=f"found '{table.tag}'", todo=f"Write '{tag}'.")
+    return tables
 
 
 def tag_of(variant: Variant) -> str:
@@ -64,16 +64,16 @@ def tag_of(variant: Variant) -> str:
 def tags_of(variant: Variant) -> list[str]:
     """Return every tag of a published image: with and without the base, each with and without the patch release."""
     full = tag_of(variant)
-    exact = [one.replace(variant.release_line, variant.version, 1) for one in (full, variant.tag)]
+    exact = [tag.replace(variant.release_line, variant.version, 1) for tag in (full, variant.tag)]
     return [full, exact[0], variant.tag, exact[1]]
 
 
 def written(published: Mapping[str, Published]) -> str:
     """Return the file's text."""
-    return "\n".join([HEAD, *(_table(one) for _, one in sorted(published.items()))])
+    return "\n".join([HEAD, *(_table(image) for _, image in sorted(published.items()))])
 
 
-def _table(one: Published) -> str:
+def _table(image: Published) -> str:
     """Return the table of an image, whose values are written in TOML as in JSON."""
-    values = one.model_dump(exclude={"name"})
-    return "".join([f'["{one.name}"]\n', *(f"{key} = {json.dumps(value)}\n" for key, value in values.items())])
+    values = image.model_dump(exclude={"name"})
+    return "".join([f'["{image.name}"]\n', *(f"{key} = {json.dumps(value)}\n" for key, value in values.items())])

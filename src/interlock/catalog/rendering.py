@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 from pydantic import BaseModel
@@ -152,59 +151,3 @@ def shell_environment(source: Source) -> str:
 def _schema(model: type[BaseModel]) -> str:
     """Return the JSON Schema of a kind of TOML file, for editors."""
     return json.dumps(model.model_json_schema(), indent=2) + "\n"
-
-
-BAKE_FILE = "dockerfiles/docker-bake.json"
-# A prefix is on one machine only, and an image that others publish is better pulled from them than copied.
-BUILDABLE = (SourceKind.SOURCE, SourceKind.ARCHIVE, SourceKind.PACKAGES)
-PLATFORMS = ["linux/amd64", "linux/arm64"]
-COMMON = "_common"
-
-# Bake reads them from the environment. Without REGISTRY tags are local, without CACHE nothing leaves the builder.
-VARIABLES: dict[str, Any] = {
-    "REGISTRY": {"default": ""},
-    "CACHE": {"default": ""},
-    "PLACE": {"default": '${REGISTRY == "" ? "localhost/" : "${REGISTRY}/"}'},
-}
-
-
-def bake_file(catalog: Catalog) -> str:
-    """Return the text of dockerfiles/docker-bake.json: what `docker buildx bake` builds, for people who have buildx.
-
-    Contexts are relative to the file.
-    """
-    targets: dict[str, Any] = {COMMON: {"platforms": PLATFORMS}}
-    holders: dict[str, str] = {}
-    for variant in catalog.variants.values():
-        if variant.kind not in BUILDABLE:
-            continue
-        name = target_name(variant)
-        holder = holders.setdefault(f"{variant.base} {variant.kind}", name)
-        targets[name] = _target(variant, [name, holder])
-    groups = {"default": {"targets": [name for name in targets if name != COMMON]}}
-    data = {"//": GENERATED.format(name="*"), "variable": VARIABLES, "group": groups, "target": targets}
-    return json.dumps(data, indent=2) + "\n"
-
-
-def target_name(variant: Variant) -> str:
-    """Return a target's name, in which bake admits no dot; bake itself writes an underscore for it."""
-    return variant.name.replace(".", "_")
-
-
-def _target(variant: Variant, caches: list[str]) -> dict[str, Any]:
-    """Return the target of a variant, which writes the first of the caches and reads all.
-
-    Each target writes a cache of its own: of two that write one, the last would erase the other's. The second one that
-    it reads is that of the first variant with the same base and kind, which has the stages that they share.
-    """
-    return {
-        "inherits": [COMMON],
-        "context": variant.name,
-        "tags": [f"${{PLACE}}{variant.image_tag.removeprefix('localhost/')}"],
-        "cache-from": [_cache(name, "") for name in dict.fromkeys(caches)],
-        "cache-to": [_cache(caches[0], ",mode=max")],
-    }
-
-
-def _cache(name: str, options: str) -> str:
-    return f'${{CACHE == "" ? "" : "type=registry,ref=${{CACHE}}:{name}{options}"}}'

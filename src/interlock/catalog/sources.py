@@ -108,8 +108,8 @@ class Release(Download):
     def _says_who_signed_it(self) -> Release:
         given = [key for key in ("signature", "sigstore", "unsigned") if getattr(self, key) is not None]
         if len(given) != 1:
-            found = " and ".join(given) or "none"
-            raise ValueError(f"exactly one of signature, sigstore and unsigned is needed, found {found}")
+            told = " and ".join(given) or "none"
+            raise ValueError(f"exactly one of signature, sigstore and unsigned is needed, found {told}")
         return self
 
 
@@ -137,18 +137,18 @@ class Sources(Data):
 
     def releases(self, name: str) -> list[Release]:
         """Return the releases that a channel names, the newest first, or the one source of this name; else none."""
-        found = self.channels.get(name) or ([name] if name in self.sources else [])
-        return [self.sources[one] for one in found]
+        names = self.channels.get(name) or ([name] if name in self.sources else [])
+        return [self.sources[release] for release in names]
 
     def require(self, name: str, file: str, key: str) -> list[Release]:
         """Return the releases that `key` of `file` names; CatalogError if there is nothing of this name."""
-        found = self.releases(name)
-        if not found:
+        releases = self.releases(name)
+        if not releases:
             known = [*self.channels, *self.sources]
             raise CatalogError(
                 file=file, key=key, found=f"'{name}' is no channel or source of {FILE}", todo=nearest(name, known)
             )
-        return found
+        return releases
 
 
 def load(root: Path) -> Sources:
@@ -165,7 +165,9 @@ def parse(root: Path, data: dict[str, Any]) -> Sources:
     """Return what the tables of the file say; a source whose name is a version has that version."""
     tables = data.get("sources")
     if isinstance(tables, dict):
-        named = {name: {"version": name, **one} if isinstance(one, dict) else one for name, one in tables.items()}
+        named = {
+            name: {"version": name, **table} if isinstance(table, dict) else table for name, table in tables.items()
+        }
         data = {**data, "sources": named}
     return parse_tables(root, root / FILE, Sources, data)
 

@@ -66,12 +66,12 @@ def load(root: Path) -> dict[str, TrainedProfile]:
     """Return the profiles by name; CatalogError for one whose archive is missing or has another SHA-256."""
     profiles = load_files(root, FOLDER, TrainedProfile, TrainedProfile)
     for profile in profiles.values():
-        found = hashlib.sha256(read_archive(root, profile.file)).hexdigest()
-        if found != profile.sha256:
+        sum_ = hashlib.sha256(read_archive(root, profile.file)).hexdigest()
+        if sum_ != profile.sha256:
             raise CatalogError(
                 file=f"{FOLDER}/{profile.name}.toml",
                 key="sha256",
-                found=f"{profile.file} has the SHA-256 {found}",
+                found=f"{profile.file} has the SHA-256 {sum_}",
                 todo=f"Restore both files: git checkout -- {FOLDER}",
             )
     return profiles

@@ -72,8 +72,8 @@ def ask(upstream: Upstream) -> News:
 
 def _newer(version: str, news: News) -> list[str]:
     """Return the newest few of the same line that are newer, the newest first."""
-    found = [one for one in news if _line(one) == _line(version) and Number(one) > Number(version)]
-    return sorted(found, key=Number, reverse=True)[:MOST_TRIED]
+    newer = [listed for listed in news if _line(listed) == _line(version) and Number(listed) > Number(version)]
+    return sorted(newer, key=Number, reverse=True)[:MOST_TRIED]
 
 
 def _line(version: str) -> str:
@@ -94,7 +94,7 @@ def update_sources(updates: Updates, channels: Sequence[str], pinned: set[str], 
         fallback = _fallback({name: known.sources[name] for name in names}, upstream)
         after = {**known.channels, channel: [taken.version, fallback]}
         gone = {*names} - pinned - {name for listed in after.values() for name in listed}
-        sources = {name: one for name, one in {taken.version: taken, **known.sources}.items() if name not in gone}
+        sources = {name: source for name, source in {taken.version: taken, **known.sources}.items() if name not in gone}
         text = _rewritten(updates.read(FILE), channel, known, Sources(channels=after, sources=sources))
         line = f"{channel} is {taken.version} in place of {names[0]}, else {fallback} ({taken.sum_from})"
         updates.change(FILE, text, line)
@@ -206,9 +206,13 @@ def update_archives(updates: Updates, variants: Sequence[Variant], upstream: Ups
         text, taken = updates.read(variant.file), set()
         for archive in variant.archives.values():
             have = PREBUILT.search(unquote(archive.places[0]))
-            same = [one for one in PREBUILT_SUM.finditer(sums) if have and one["build"] == have["build"]]
-            same = [one for one in same if Number(one["version"]).release[:2] == Number(variant.version).release[:2]]
-            new = max(same, key=lambda one: (Number(one["version"]), one["date"]), default=None)
+            same = [listed for listed in PREBUILT_SUM.finditer(sums) if have and listed["build"] == have["build"]]
+            same = [
+                listed
+                for listed in same
+                if Number(listed["version"]).release[:2] == Number(variant.version).release[:2]
+            ]
+            new = max(same, key=lambda listed: (Number(listed["version"]), listed["date"]), default=None)
             taken.add((new["version"], new["date"]) if new else None)
             if have and new and new["sha256"] != archive.sha256:
                 text = text.replace(archive.sha256, new["sha256"]).replace(have["date"], new["date"])

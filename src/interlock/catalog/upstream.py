@@ -59,17 +59,17 @@ class Upstream:
 
     def listed(self) -> dict[str, None]:
         """Return the versions that upstream lists, without their sums; UnansweredError if it lists none."""
-        found = LISTED.findall(self.get(LISTING, MOST_TEXT))
-        if not found:
+        versions = LISTED.findall(self.get(LISTING, MOST_TEXT))
+        if not versions:
             raise UnansweredError(f"{LISTING} lists no release")
-        return dict.fromkeys(version.decode() for version in found)
+        return dict.fromkeys(version.decode() for version in versions)
 
     def indexed(self) -> dict[str, DebianSum]:
         """Return the releases that Debian's signed indexes name; UnansweredError if the mirror has no index.
 
         An index may be as old as it likes: what it does not know is no news, and nothing goes back to what it knows.
         """
-        found: dict[str, DebianSum] = {}
+        releases: dict[str, DebianSum] = {}
         silent = []
         for suite in SUITES:
             try:
@@ -78,10 +78,10 @@ class Upstream:
                 silent.append(error)
                 continue
             for sha256, version in ARCHIVE.findall(text):
-                found.setdefault(version.decode(), DebianSum(sha256.decode(), f"Debian's signed index of {suite}"))
+                releases.setdefault(version.decode(), DebianSum(sha256.decode(), f"Debian's signed index of {suite}"))
         if len(silent) == len(SUITES):
             raise silent[0]
-        return found
+        return releases
 
     def _index(self, folder: str) -> bytes:
         """Return what an index of sources says, whose sum is in the file that Debian signs."""
@@ -134,10 +134,10 @@ class Upstream:
         UpstreamError for a signature that is of another file, or by somebody else.
         """
         if release.sigstore is not None:
-            found = self.fetch([f"{url}.sigstore"])
-            return self._sigstore_signer(release.sigstore, data, *found) if found else ""
-        found = self.fetch(release.signature.places) if release.signature else None
-        return self._openpgp_signer(release.signature.key, data, *found) if release.signature and found else ""
+            fetched = self.fetch([f"{url}.sigstore"])
+            return self._sigstore_signer(release.sigstore, data, *fetched) if fetched else ""
+        fetched = self.fetch(release.signature.places) if release.signature else None
+        return self._openpgp_signer(release.signature.key, data, *fetched) if release.signature and fetched else ""
 
     def _sigstore_signer(self, expected: Sigstore, data: bytes, bundle: bytes, url: str) -> str:
         """Return the identity that a bundle proves: one that the log of sigstore has, of this file."""

@@ -20,7 +20,6 @@ from interlock.catalog.types import (
     Name,
     PackageName,
     PinnedReference,
-    Right,
     ShellWord,
     Text,
     Version,
@@ -100,7 +99,9 @@ class Prefix(Data):
     def archives(self) -> dict[str, Download]:
         """Return what is fetched, by machine."""
         return (
-            {name: self.archive.of(name, found) for name, found in self.archive.sha256.items()} if self.archive else {}
+            {name: self.archive.of(name, sha256) for name, sha256 in self.archive.sha256.items()}
+            if self.archive
+            else {}
         )
 
 
@@ -230,29 +231,6 @@ class Mode(Data):
     core: bool = Field(default=False, description="Whether it is in the core set, which `matrix` uses by default.")
 
 
-class Surroundings(Data):
-    """What a cell's container gives to its processes; the defaults are what production runs.
-
-    `interpreter` is the file system of /usr/local. Without one it is on the image's, unless the workload has cold
-    benchmarks: then it is on a volume for all of them, so that hot and cold read from one file system.
-    """
-
-    seccomp: Literal["default", "unconfined"] = "default"
-    interpreter: Literal["image", "tmpfs", "volume"] | None = None
-    scratch: Literal["tmpfs", "image"] = "tmpfs"  # the file system of /scratch
-    rights: tuple[Right, ...] = ()  # what the workload asks for
-
-
-PRODUCTION = Surroundings()
-
-
-class Condition(Surroundings):
-    """Surroundings in which the baseline is measured once more, so that what containers cost has a figure."""
-
-    name: Name
-    summary: str
-
-
 class Family(Data):
     """What a group of variants is there to show; docs/variants.md has a section for each, in the file's order."""
 
@@ -375,7 +353,7 @@ class Variant(VariantFile):
 
     def at(self, version: str) -> Variant:
         """Return the variant as it is built from one of its versions, without any fallback."""
-        release = next((one for one in self.fallbacks if one.version == version), None)
+        release = next((fallback for fallback in self.fallbacks if fallback.version == version), None)
         if release is None or self.interpreter is None:
             return self.model_copy(update={"fallbacks": []})
         source = self.interpreter.model_copy(update={key: getattr(release, key) for key in Download.model_fields})
@@ -444,7 +422,9 @@ class Variant(VariantFile):
         return {
             "patches": [name for part in self.parts for name in part.patches],
             "prepare": [name for part in self.parts for name in part.prepare],
-            "signature.key": [one.signature.key for one in (*self.downloads, *self.fallbacks) if one.signature],
+            "signature.key": [
+                download.signature.key for download in (*self.downloads, *self.fallbacks) if download.signature
+            ],
             "finish.steps": self.finish.steps if self.finish else [],
         }
 

@@ -181,12 +181,12 @@ def expand_workers(data: Any) -> Any:
     if not isinstance(data, dict) or not isinstance(data.get("benchmarks"), list):
         return data
     copies = [(benchmark, _copies(benchmark)) for benchmark in data["benchmarks"]]
-    expanded = {**data, "benchmarks": [copy for _, some in copies for copy in some]}
+    expanded = {**data, "benchmarks": [copy for _, by_workers in copies for copy in by_workers]}
     if isinstance(data.get("limits"), list):
         names: dict[str, list[str]] = {}
-        for benchmark, some in copies:
-            if len(some) != 1 or some[0] is not benchmark:
-                names.setdefault(benchmark["name"], []).extend(copy["name"] for copy in some)
+        for benchmark, by_workers in copies:
+            if len(by_workers) != 1 or by_workers[0] is not benchmark:
+                names.setdefault(benchmark["name"], []).extend(copy["name"] for copy in by_workers)
         expanded["limits"] = [_limit(limit, names) for limit in data["limits"]]
     return expanded
 
@@ -195,7 +195,7 @@ def _limit(limit: Any, copies: dict[str, list[str]]) -> Any:
     if not isinstance(limit, dict) or not isinstance(limit.get("benchmarks"), list):
         return limit
     named = (copies.get(name, [name]) if isinstance(name, str) else [name] for name in limit["benchmarks"])
-    return {**limit, "benchmarks": [name for some in named for name in some]}
+    return {**limit, "benchmarks": [name for copied in named for name in copied]}
 
 
 def _copies(benchmark: Any) -> list[Any]:

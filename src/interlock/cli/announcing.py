@@ -12,13 +12,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from interlock.analysis import durations
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.options import PlainConsole, console, notes
 from interlock.engine import protocol
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import StoreError, UsageError
 from interlock.measure import lock
+from interlock.measure.forecast import of_builds
 from interlock.results import store
 from interlock.results.experiments import State
 
@@ -54,13 +54,6 @@ def missing_of(engine: protocol.Engine, known: Catalog, names: Sequence[str], op
     """Return which of these variants have to be built: those without an image that could have one."""
     there = engine.look_up(known, names, options)
     return [image.variant for image in there if image.outcome.state is not State.OK]
-
-
-def of_builds(paths: ProjectPaths, known: Catalog, missing: Sequence[str]) -> durations.DurationEstimate:
-    """Return how long these variants take to build, here if they were built here, else as the project recorded."""
-    usual_s = store.read_durations(paths.cache)
-    optimised = {name: variant.optimisations for name, variant in known.variants.items()}
-    return durations.of_builds(missing, usual_s, store.latest_builds(paths.reference), optimised)
 
 
 def building(paths: ProjectPaths, known: Catalog, missing: Sequence[str]) -> str:

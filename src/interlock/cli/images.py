@@ -14,11 +14,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from interlock.analysis.pick.figures import recorded_figures
-from interlock.catalog import project, published, rendering
+from interlock.catalog import project, published
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.catalog.published import Published
 from interlock.catalog.rendering import generated_files
-from interlock.cli import announcing, progress, publishing
+from interlock.cli import announcing, progress
 from interlock.cli.announcing import DryRun
 from interlock.cli.choosing import choose_engine, lead_to
 from interlock.cli.main import REFERENCE, reference_page
@@ -31,27 +30,26 @@ from interlock.cli.options import (
     open_clone,
     open_project,
 )
-from interlock.engine import protocol
+from interlock.engine import protocol, publishing, pulling
 from interlock.engine import registry as registries
 from interlock.engine.build import contract
 from interlock.engine.build.builds import BuildRun, build_command, write_record
 from interlock.engine.build.contract import examine
-from interlock.engine.build.image import ImagePlan, id_of_tag
+from interlock.engine.build.image import ImagePlan
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import Registry, parse_registry
 from interlock.engine.protocol import BuildOptions, OnStep
+from interlock.engine.pulling import Row
 from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError, require
 from interlock.report import variants_page
 from interlock.results import generated, store
-from interlock.results.experiments import Built, PassedOver, State, fallback_lines
+from interlock.results.experiments import Built, State, fallback_lines
 from interlock.results.files import write_atomically
 from interlock.results.json_documents import schema_texts
 
 RegistryOption = Annotated[
     str, typer.Option("--registry", metavar="HOST[:PORT]/NAMESPACE", help="Registry and the namespace in it.")
 ]
-# A row of the table: the image, its state, and a note.
-Row = tuple[Built, str, str]
 Item = TypeVar("Item", Built, list[ImagePlan])
 
 
@@ -81,8 +79,8 @@ def render(
 def _write_figures(folder: Path, made_of: str) -> None:
     """Write what a pick reads of an experiment that comes with Interlock."""
     experiment = store.read_experiment(folder)
-    found = recorded_figures(experiment, store.read_cell_values(folder, experiment), made_of)
-    write_atomically(folder / store.FIGURES_FILE, found.model_dump_json(exclude_defaults=True) + "\n")
+    figures = recorded_figures(experiment, store.read_cell_values(folder, experiment), made_of)
+    write_atomically(folder / store.FIGURES_FILE, figures.model_dump_json(exclude_defaults=True) + "\n")
     console.print(Text(f"render  {folder / store.FIGURES_FILE}"))
 
 
@@ -203,7 +201,6 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str | byte
     files = generated_files(known, project.read_texts(paths.root))
     return {
         **files,
-        rendering.BAKE_FILE: rendering.bake_file(known),
         variants_page.PATH: page,
     }
 
@@ -221,8 +218,8 @@ def write_generated(paths: ProjectPaths, known: Catalog) -> None:
     """Write what is generated from variants/, and name each file that changed; outside a clone name the user's own."""
     if paths.is_clone:
         _write_texts(paths, generated_texts(paths, known))
-    for one in paths.own:
-        console.print(Text(f"own     {one.words}"), soft_wrap=True)
+    for file in paths.own:
+        console.print(Text(f"own     {file.words}"), soft_wrap=True)
 
 
 def _write_texts(paths: ProjectPaths, texts: Mapping[str, str | bytes]) -> None:
@@ -306,14 +303,14 @@ def push_command(
     ready = _require_built(containers.look_up(known, names, build_options(paths)), named=bool(variants))
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "push", len(ready))
-        with_own_base = {one.base.reference: one for one in ready if one.base}.values()
-        bases = [registries.push_base(containers.client, one, team, transfers) for one in with_own_base]
+        with_own_base = {image.base.reference: image for image in ready if image.base}.values()
+        bases = [registries.push_base(containers.client, image, team, transfers) for image in with_own_base]
 
-        def move(one: Built) -> Row:
+        def move(image: Built) -> Row:
             if record is not None:
-                pushed = registries.push_untagged(containers.client, one, team, transfers)
+                pushed = registries.push_untagged(containers.client, image, team, transfers)
             else:
-                pushed = registries.push(containers.client, one, team, transfers, force=force)
+                pushed = registries.push(containers.client, image, team, transfers, force=force)
             return pushed.built, pushed.state, pushed.note
 
         rows, failed = _move_each(ready, move, transfers)
@@ -321,6 +318,9 @@ def push_command(
         console.print(Text(said), soft_wrap=True)
     if record is not None and not failed:
         publishing.record(containers.client, known, [built for built, *_ in rows], team, record)
+        console.print(
+            Text(f"record  {record}: `interlock publish {record}` gives the images their tags"), soft_wrap=True
+        )
     _show_moved(rows if record is None else [], failed)
 
 
@@ -343,7 +343,7 @@ def pull_command(
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
     if team is None:
-        names = _published_names(known, names, named=bool(variants))
+        names = pulling.published_names(known, names, named=bool(variants))
     places = {name: team or parse_registry(known.published[name].registry, published.FILE, verify) for name in names}
     containers = connect()
     missing = announcing.missing_of(containers, known, names, build_options(paths))
@@ -360,8 +360,11 @@ def pull_command(
 
         def move(versions: list[ImagePlan]) -> Row | None:
             name = versions[0].variant.name
-            one = None if team else known.published[name]
-            return _pull(containers, versions, places[name], transfers, bool(variants), one)
+            if team is None:
+                return pulling.pull_published(
+                    containers.client, versions, places[name], transfers, known.published[name]
+                )
+            return pulling.pull_newest(containers.client, versions, team, transfers, named=bool(variants))
 
         rows, failed = _move_each(plans, move, transfers)
     where = ", ".join(dict.fromkeys(place.name for place in places.values()))
@@ -375,62 +378,13 @@ def pull_command(
     _show_moved(rows, failed)
 
 
-def _published_names(known: Catalog, names: list[str], *, named: bool) -> list[str]:
-    """Return the variants that are published; TagError if a named one is not, or none is."""
-    there = [name for name in names if name in known.published]
-    for name in names if named else ():
-        if name not in there:
-            raise _unpublished(name, "is not published")
-    if not there:
-        raise _unpublished("", "nothing is published yet")
-    return there
-
-
-def _unpublished(name: str, found: str) -> TagError:
-    """Return the error of an image that the project has not published."""
-    todo = f"Build it (`interlock build {name or 'VARIANT'}`), or name a team's registry with --registry."
-    return TagError(file=published.FILE, key=name, found=found, todo=todo)
-
-
 def _plans(
     containers: DockerEngine, known: Catalog, names: list[str], options: BuildOptions, on_step: OnStep, *, named: bool
 ) -> list[list[ImagePlan]]:
     """Return what identifies the images of each variant's versions; BuildError for a named one that has none here."""
-    found = containers.plans(known, names, options, on_step)
-    _report_missing([one for one in found if isinstance(one, Built)], named)
-    return [one for one in found if not isinstance(one, Built)]
-
-
-def _pull(
-    engine: DockerEngine, versions: list[ImagePlan], team: Registry, on_step: OnStep, named: bool, one: Published | None
-) -> Row | None:
-    """Pull the newest version of an image that there is, or the published one by its digest.
-
-    None if the registry has none and it was not named; TagError if it was, or is published.
-    """
-    plan = versions[0]
-    before = id_of_tag(engine.client, plan.tag)
-    passed: list[PassedOver] = []
-    for each in versions:
-        if one is None or one.version == each.variant.version:
-            wanted = replace(each, passed_over=passed)
-            pulled = registries.pull(engine.client, wanted, team, on_step, one.digest if one else "")
-            if pulled is not None:
-                return pulled, "unchanged" if pulled.image_id == before else "pulled", pulled.fallback_words
-        passed.append(PassedOver(version=each.variant.version, reason=f"{team.name} has no image of it"))
-    if one is not None:
-        raise _unpublished(plan.variant.name, f"{team.name} has no image {one.digest} of {one.version} any more")
-    other = registries.why_missing(engine.client, plan, team)
-    if other is not None:
-        raise other
-    if named:
-        found = f"{team.name} has no image of it that was built from its current file"
-        raise TagError(
-            key=plan.variant.name,
-            found=found,
-            todo=f"Push it where it is built: interlock push --registry {team.name} {plan.variant.name}",
-        )
-    return None
+    plans = containers.plans(known, names, options, on_step)
+    _report_missing([plan for plan in plans if isinstance(plan, Built)], named)
+    return [plan for plan in plans if not isinstance(plan, Built)]
 
 
 def _move_each(
@@ -475,10 +429,10 @@ def _show_moved(rows: Sequence[Row], failed: Sequence[InterlockError]) -> None:
         raise error
 
 
-def _require_built(found: list[Built], *, named: bool) -> list[Built]:
+def _require_built(images: list[Built], *, named: bool) -> list[Built]:
     """Return the built images; BuildError if a named variant is not built, or if none is."""
-    _report_missing([one for one in found if one.outcome.state is not State.OK], named)
-    ready = [one for one in found if one.outcome.state is State.OK]
+    _report_missing([image for image in images if image.outcome.state is not State.OK], named)
+    ready = [image for image in images if image.outcome.state is State.OK]
     if not ready:
         raise BuildError(found="no variant is built", todo="Build one: interlock build VARIANT")
     return ready
@@ -486,7 +440,7 @@ def _require_built(found: list[Built], *, named: bool) -> list[Built]:
 
 def _report_missing(missing: Sequence[Built], named: bool) -> None:
     """Print a line for each missing image; BuildError for the first if variants were named."""
-    for one in missing:
+    for image in missing:
         if named:
-            raise BuildError(key=one.variant, found=one.outcome.reason, todo=f"Run `{build_line(one)}`.")
-        console.print(Text(f"skip    {one.variant}: {one.outcome.reason}"), soft_wrap=True)
+            raise BuildError(key=image.variant, found=image.outcome.reason, todo=f"Run `{build_line(image)}`.")
+        console.print(Text(f"skip    {image.variant}: {image.outcome.reason}"), soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +17,7 @@ from interlock.catalog import project
 from interlock.catalog.project import CORE, Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli import announcing
-from interlock.cli.announcing import DryRun, announce, disk, of_builds
+from interlock.cli.announcing import DryRun, announce, disk
 from interlock.cli.choosing import lead_to
 from interlock.cli.images import build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.options import MatrixOptions, Results, console, given_versions, open_project, takes
@@ -38,8 +38,9 @@ from interlock.errors import UsageError, WorkloadError
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import helpers_of
+from interlock.measure.forecast import Forecast
 from interlock.measure.resumable import remaining
-from interlock.measure.stages import StagedRun, first_variants
+from interlock.measure.stages import StagedRun
 from interlock.measure.watching import Observers
 from interlock.report import overview
 from interlock.report.experiment import failed_cells
@@ -113,7 +114,11 @@ def matrix(
         forecast = replace(forecast, settings=settings)
         helpers = [INSTRUMENTS, *helpers_of(known.workloads[each] for each in settings.workloads)]
         how = BuildOptions(paths.root, paths.cache, helpers=helpers)
-        first = forecast.print_all(machine, known, how, is_new=began is None, dry_run=dry_run)
+        missing = announcing.missing_of(machine, known, settings.to_build, how)
+        first = forecast.first(known, missing) if began is None else []
+        expected, *soon = forecast.lines(missing, first)
+        takes_disk = f"; {disk(paths, missing)}" if missing else ""
+        announce(f"{expected}{takes_disk}", *soon, dry_run=dry_run)
         write_generated(paths, known)
         order = durations.shortest_first(settings.workloads, forecast.earlier, **forecast.alike)
         whole = began.settings if began else settings
@@ -173,51 +178,6 @@ def unavailable_in(core: CoreSet) -> list[Built]:
         for name, reason in reasons.items()
         if name not in there
     ]
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """How long an experiment will take, as far as earlier builds and experiments tell."""
-
-    paths: ProjectPaths
-    known: Catalog
-    settings: Settings
-    earlier: Sequence[Experiment]
-    ending: Ending
-
-    @property
-    def alike(self) -> dict[str, bool]:
-        """Return what an earlier experiment must have in common for its times to tell this one's."""
-        return {"quick": self.settings.quick, "fixed": not self.settings.looks}
-
-    def of_all(self, missing: Sequence[str]) -> str:
-        """Return how many rows there are, and how long building these variants and measuring takes."""
-        settings = self.settings
-        cells = len(settings.variants) + len(settings.conditions) + 1  # the twin
-        measuring = durations.of_measuring(settings.workloads, cells, self.earlier, **self.alike)
-        number = len(settings.workloads)
-        size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
-        built = of_builds(self.paths, self.known, missing).words
-        return f"{size}: {built}; {measuring.within(self.ending.budget_s).words}"
-
-    def print_all(
-        self, machine: Engine, known: Catalog, how: BuildOptions, *, is_new: bool, dry_run: bool
-    ) -> list[str]:
-        """Print it, and return the variants that are built and measured first; none where all are at once.
-
-        A fixed number of rounds is every row's: none has some before the others.
-        """
-        names, settings = self.settings.to_build, self.settings
-        there = machine.look_up(known, names, how)
-        missing = [image.variant for image in there if image.outcome.state is not State.OK]
-        lines = [f"{self.of_all(missing)}{f'; {disk(self.paths, missing)}' if missing else ''}"]
-        staged = is_new and settings.looks
-        first = first_variants(known.variants, names, missing, settings.baseline) if staged else []
-        if first:
-            soon = of_builds(self.paths, self.known, [name for name in missing if name in first])
-            lines.append(f"first rows: {', '.join(first)}; {soon.words}, and a first look; the others join them")
-        announce(*lines, dry_run=dry_run)
-        return first
 
 
 @dataclass

@@ -98,10 +98,6 @@ class MatrixOptions:
     workloads: Annotated[
         str | None, typer.Option(metavar="X,Y", help="Names of workloads, or `all` (default: `core`).")
     ] = None
-    conditions: Annotated[
-        str | None,
-        typer.Option(metavar="C,D", help="Conditions to measure the baseline in as well (default: none)."),
-    ] = None
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure fewer rounds and values: faster, with wider intervals.")
     ] = False
@@ -129,9 +125,9 @@ def takes(command: Callable[..., None]) -> Callable[..., None]:
     }
     fields_of = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
     expanded = [
-        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for name, own in signature.parameters.items()
-        for one in (fields_of[name].values() if name in groups else (own,))
+        for parameter in (fields_of[name].values() if name in groups else (own,))
     ]
 
     @functools.wraps(command)
@@ -140,7 +136,7 @@ def takes(command: Callable[..., None]) -> Callable[..., None]:
             given[name] = group(**{field: given.pop(field) for field in fields_of[name]})
         command(**given)
 
-    run.__annotations__ = {one.name: one.annotation for one in expanded}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in expanded}
     vars(run)["__signature__"] = signature.replace(parameters=expanded)
     return run
 
@@ -150,8 +146,8 @@ UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
 def parse_duration(text: str, option: str) -> float:
     """Return the seconds of 90s, 10m or 1h; UsageError for anything else, with the option that has it."""
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh])", text)
-    seconds = float(found[1]) * UNITS_S[found[2]] if found else 0.0
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh])", text)
+    seconds = float(match[1]) * UNITS_S[match[2]] if match else 0.0
     if not seconds:
         raise UsageError(key=option, found=f"'{text}' is not a duration", todo="Write it as 90s, 10m or 1h.")
     return seconds
@@ -170,8 +166,8 @@ class PlainConsole(Console):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """Yield what is to be printed; what steers the terminal is rich's own, and marked as such."""
-        for one in super().render(renderable, options):
-            yield one if one.control else Segment(printable(one.text), one.style)
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 # Where the width is unknown (a pipe, a log) lines are long rather than folded.
@@ -249,14 +245,14 @@ def named_folder(name: str, results: Path | None) -> Path:
     paths = project.ProjectPaths.find()
     under = results or paths.results
     shipped = under / "reference" if results else paths.reference
-    folder = next((one for one in (under / name, shipped / name) if one.is_dir()), None)
+    folder = next((place for place in (under / name, shipped / name) if place.is_dir()), None)
     if folder is not None and folder == shipped / name and not paths.is_clone and not packed.has_values(folder):
         found = "comes with Interlock for picks alone: its raw values are not in the package"
         raise UsageError(key=name, found=found, todo="Name another one, or run this in a clone, which has them.")
     if folder is not None:
         return packed.with_values(folder, paths.cache)
-    known = {one.name for one in store.experiments_below(under)}
-    known |= {one.name for one in store.experiments_below(shipped) if paths.is_clone or packed.has_values(one)}
+    known = {place.name for place in store.experiments_below(under)}
+    known |= {place.name for place in store.experiments_below(shipped) if paths.is_clone or packed.has_values(place)}
     raise UsageError(
         key=name,
         found=f"is neither a folder nor a name in {under} or {shipped}",

@@ -264,4 +264,4 @@ def _catalog() -> Catalog:
     try:
         return project.load(ProjectPaths.find().root)
     except UsageError:
-        return Catalog(bases={}, families={}, differences={}, variants={}, workloads={}, conditions={})
+        return Catalog(bases={}, families={}, differences={}, variants={}, workloads={})

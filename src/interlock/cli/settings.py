@@ -30,12 +30,8 @@ def settings_from(
     known: Catalog, options: MatrixOptions, results: Path | None = None, budget: str | None = None
 ) -> Settings:
     """Return the settings that options ask for, and nothing else does; UsageError for a name that does not exist."""
-    if options.conditions and finding.cannot(options.engine, Feature.CONDITIONS):
-        found = "needs containers, which --engine host does not have"
-        raise UsageError(key="--conditions", found=found, todo="Leave out --conditions or --engine host.")
     labels = project.select_labels(known.variants, split_names(options.variants) or [CORE])
     workloads = project.select_workloads(known.workloads, split_names(options.workloads) or [CORE])
-    conditions = split_names(options.conditions)
     least, limit = planned_rounds(options.quick, options.rounds)
     asked = Settings(
         quick=options.quick,
@@ -45,7 +41,6 @@ def settings_from(
         baseline="",
         variants=labels,
         workloads=workloads,
-        conditions=project.select_names(known.conditions, conditions, "condition") if conditions else [],
         profiled=options.profile,
         why=options.why,
         budget_s=parse_duration(budget, "--budget") if budget else None,

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock.catalog.project import Catalog
-from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.catalog.types import Right
 from interlock.engine.agent import Agent
 from interlock.engine.ended import Ended
 from interlock.engine.ownership import Life
@@ -57,7 +57,6 @@ class BuildOptions:
 class Feature(StrEnum):
     """What not every engine can do, or not on every machine."""
 
-    CONDITIONS = "conditions"
     SERVICES = "services"
     LOAD = "load"
     USER_IMAGES = "images of users"
@@ -65,7 +64,6 @@ class Feature(StrEnum):
     WHOLE_CORE = "the whole core set"
     SYSTEM_CALLS = "counts of system calls"
     STACKS = "stacks of system calls"
-    COUNTERS = "the processor's counters"
     CPU_TIME = "CPU time of a sandbox"
 
 
@@ -111,6 +109,17 @@ class LoadRun:
 
     stdout: str
     duration_s: float
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a cell is given besides what all have."""
+
+    rights: tuple[Right, ...] = ()  # what the workload asks for
+    prefix_on_volume: bool = False  # /usr/local, instead of the image's file system
+
+
+USUAL = Surroundings()
 
 
 @dataclass(frozen=True)
@@ -267,12 +276,12 @@ class Network(Protocol):
         ...
 
     def open_sandbox(
-        self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
+        self, image_id: str, surroundings: Surroundings = USUAL, packages: Mapping[str, str] = NOTHING
     ) -> Sandbox:
         """Open a sandbox of a variant; `packages` are the places of volumes with packages, by their names."""
         ...
 
-    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> Sandbox:
+    def open_limits_sandbox(self, surroundings: Surroundings = USUAL) -> Sandbox:
         """Open a sandbox for commands that show what the machine can do without an interpreter."""
         ...
 
@@ -304,7 +313,7 @@ class Workspace(Protocol):
         """Start a workload's server with this environment, or its load; both end with the block."""
         ...
 
-    def open_tools_sandbox(self, *, unconfined: bool = False) -> Sandbox:
+    def open_tools_sandbox(self) -> Sandbox:
         """Open a sandbox that has the instruments alone, to try probes in."""
         ...
 

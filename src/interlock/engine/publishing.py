@@ -1,21 +1,28 @@
-"""What a published image has beside what is pushed: its provenance, signatures, and the tags that people pull it by.
+"""What a published image has beside what is pushed: what is recorded of it, signatures, and the tags to pull it by.
 
 buildx joins the images of several platforms; cosign signs and attests. Both talk to the registry themselves.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.catalog.published import Published
+from docker import DockerClient
+
+from interlock.catalog.project import Catalog
+from interlock.catalog.published import FILE, Published, load_published, tag_of, tags_of, written
 from interlock.catalog.variants import Variant
 from interlock.engine.ended import run_here
-from interlock.errors import RegistryError, SignatureError
+from interlock.engine.names import Registry
+from interlock.engine.registry import platform_name
+from interlock.errors import CatalogError, RegistryError, SignatureError, StoreError
 from interlock.results.experiments import Built
+from interlock.results.files import write_atomically
 
 # Types of what is attested, as cosign names them, by the end of the file's name.
 SBOM, PROVENANCE = ".cdx.json", ".provenance.json"
@@ -23,6 +30,34 @@ ATTESTED = {SBOM: "cyclonedx", PROVENANCE: "slsaprovenance1"}
 LIMIT_S = 600
 # Labels of the OCI image specification.
 OCI = "org.opencontainers.image"
+
+
+# What one platform pushed of a variant, and the folder that says so.
+Part = tuple[Path, Published]
+
+
+def record(client: DockerClient, known: Catalog, pushed: Sequence[Built], registry: Registry, folder: Path) -> None:
+    """Write into a folder what was pushed here, with the bill of materials and the provenance of each image."""
+    from interlock.engine.build import sbom  # noqa: PLC0415 - its extra is not always there
+
+    entries = {}
+    for built in pushed:
+        variant, image = known.variants[built.variant].at(built.version), client.images.get(built.tag)
+        entries[variant.name] = Published(
+            name=variant.name,
+            registry=registry.name,
+            tag=tag_of(variant),
+            digest=str(built.digest).partition("@")[2],
+            platforms=[platform_name(image.attrs)],
+            version=variant.version,
+            signed=False,
+            date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        )
+        bill = sbom.document(variant, sbom.read_contents(client, built.tag))
+        write_atomically(folder / f"{variant.name}{SBOM}", bill)
+        origin = provenance(variant, built, image.labels)
+        write_atomically(folder / f"{variant.name}{PROVENANCE}", origin)
+    write_atomically(folder / Path(FILE).name, written(entries))
 
 
 def provenance(variant: Variant, built: Built, labels: Mapping[str, str]) -> str:
@@ -85,3 +120,54 @@ class Signer:
         if not done.ok:
             found = f"cosign {command} failed: {done.why}"
             raise SignatureError(key=words[-1], found=found, todo="Correct that, then publish again: nothing is lost.")
+
+
+def parts_of(folders: Sequence[Path], known: Catalog) -> dict[str, list[Part]]:
+    """Return what each platform pushed of each variant; CatalogError if they do not belong together."""
+    by_variant: dict[str, list[Part]] = {}
+    for folder in folders:
+        file = folder / Path(FILE).name
+        if not file.is_file():
+            todo = "Push variants with `interlock push --record FOLDER`, which writes it."
+            raise StoreError(file=str(file), found="no such file", todo=todo)
+        for name, entry in load_published(Path(), known.variants, str(file)).items():
+            by_variant.setdefault(name, []).append((folder, entry))
+    for name, parts in by_variant.items():
+        _require_one(name, parts)
+    if not by_variant:
+        todo = "Push variants with `interlock push --record FOLDER`."
+        raise CatalogError(file=Path(FILE).name, found=f"no image in {', '.join(map(str, folders))}", todo=todo)
+    return by_variant
+
+
+def _require_one(name: str, parts: Sequence[Part]) -> None:
+    """Raise CatalogError for two platforms with different releases or names, or one platform twice."""
+    (first, entry), *further = parts
+    seen = set(entry.platforms)
+    for folder, other in further:
+        wrong = [key for key in ("registry", "tag", "version") if getattr(entry, key) != getattr(other, key)]
+        wrong += ["platforms"] if seen & set(other.platforms) else []
+        seen.update(other.platforms)
+        for key in wrong:
+            file, found = str(folder / Path(FILE).name), f"{getattr(other, key)}, and in {first} {getattr(entry, key)}"
+            raise CatalogError(file=file, key=f"{name}.{key}", found=found, todo="Push each platform from these files.")
+
+
+def publish(
+    known: Catalog, name: str, parts: Sequence[Part], published: Mapping[str, Published], signer: Signer | None
+) -> Published:
+    """Tag, attest and sign what was pushed of a variant; what is published already stays as it is recorded."""
+    entries = [entry for _, entry in parts]
+    first = entries[0]
+    variant = known.variants[name].at(first.version)
+    digest = join(entries, tags_of(variant))
+    old = published.get(name)
+    known_as = (first.repository, first.tag, digest)
+    if old is not None and (old.repository, old.tag, old.digest) == known_as and (old.signed or signer is None):
+        return old
+    if signer is not None:
+        for folder, entry in parts:
+            signer.attest(f"{entry.repository}@{entry.digest}", folder, name)
+        signer.sign(f"{first.repository}@{digest}")
+    platforms = sorted(platform for entry in entries for platform in entry.platforms)
+    return first.model_copy(update={"digest": digest, "platforms": platforms, "signed": signer is not None})

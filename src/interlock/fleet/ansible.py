@@ -34,10 +34,10 @@ EXAMPLE = "Write it as playbooks/inventory.example.yml."
 def program(name: str) -> str:
     """Return the path of one of Ansible's programs, next to this Python or on PATH; FleetError if there is none."""
     installed = Path(sys.executable).with_name(name)
-    found = str(installed) if installed.is_file() else shutil.which(name)
-    if found is None:
+    path = str(installed) if installed.is_file() else shutil.which(name)
+    if path is None:
         raise FleetError(found=f"{name} is not installed", todo="Install it: pip install 'interlock[fleet]' (nox does)")
-    return found
+    return path
 
 
 def environment(root: Path) -> dict[str, str]:
@@ -89,7 +89,7 @@ def play(
         if code and not lines:
             found = f"ansible-playbook ended with exit code {code}; its output is above"
             raise FleetError(file=f"{PLAYBOOKS}/{playbook}", found=found, todo="Fix that, and run the command again.")
-        return {one["host"]: printable(one["reason"]) for one in map(json.loads, lines)}
+        return {failure["host"]: printable(failure["reason"]) for failure in map(json.loads, lines)}
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:

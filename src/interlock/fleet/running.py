@@ -26,10 +26,10 @@ UNENDED = "Ansible did not come to its end"
 
 def images_of(built: Sequence[Built]) -> list[str]:
     """Return the tags of the images with which a host measures and builds nothing but its instruments."""
-    ready = [one for one in built if one.outcome.state is State.OK]
+    ready = [image for image in built if image.outcome.state is State.OK]
     # A base from a registry is pulled there too, because an archive does not keep its digest.
-    bases = [one.base.reference for one in ready if one.base and one.base.origin == "mmdebstrap"]
-    return list(dict.fromkeys([*bases, *(one.tag for one in ready)]))
+    bases = [image.base.reference for image in ready if image.base and image.base.origin == "mmdebstrap"]
+    return list(dict.fromkeys([*bases, *(image.tag for image in ready)]))
 
 
 def builds_of(built: Sequence[Built]) -> dict[str, str]:
@@ -69,9 +69,9 @@ class FleetRun:
         Whatever ends this, the hosts are restored, and what they have measured is fetched.
         """
         before = {name: self.record.hosts.get(name, HostRecord()) for name in hosts}
-        self._save({name: one for name, one in self.record.hosts.items() if one.complete} | before)
-        to_do = [name for name, one in before.items() if not one.complete]
-        dirty = [name for name, one in before.items() if not one.complete or one.not_restored]
+        self._save({name: host for name, host in self.record.hosts.items() if host.complete} | before)
+        to_do = [name for name, host in before.items() if not host.complete]
+        dirty = [name for name, host in before.items() if not host.complete or host.not_restored]
         failed, left = dict.fromkeys(to_do, UNENDED), dict.fromkeys(dirty, UNENDED)
         variables = self._variables()
         try:

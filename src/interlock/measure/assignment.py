@@ -8,7 +8,7 @@ from pathlib import Path
 
 from interlock.analysis.verdicts import LOOKS, MOST_ROUNDS
 from interlock.catalog.project import Catalog
-from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, split_label
+from interlock.catalog.types import DEFAULT_BASELINE, TWIN, split_label
 from interlock.catalog.workloads import Workload
 from interlock.engine.protocol import UserSurroundings
 from interlock.errors import UsageError, nearest
@@ -125,21 +125,16 @@ class Assignment:
         }
 
     def subjects(self) -> list[Subject]:
-        """Return the chosen variants that have an image, then the baseline under each condition and as its twin."""
+        """Return the chosen variants that have an image, then the baseline's twin."""
         plain = {
             image.variant: Subject(variant=image.variant, image_id=image.image_id)
             for image in self.built
             if image.outcome.state is State.OK
         }
-        baseline, conditions = plain[self.settings.baseline], self.catalog.conditions
         chosen = [split_label(label) for label in self.settings.variants if label not in self.problems]
         return [
             *(self._in_mode(plain[variant], mode) for variant, mode in chosen if variant in plain),
-            *(
-                baseline.model_copy(update={"mode": name, "surroundings": conditions[name]})
-                for name in self.settings.conditions
-            ),
-            baseline.model_copy(update={"mode": TWIN}),
+            plain[self.settings.baseline].model_copy(update={"mode": TWIN}),
         ]
 
     def _in_mode(self, plain: Subject, name: str | None) -> Subject:
@@ -151,9 +146,7 @@ class Assignment:
 
     def cells_of(self, workload: str, measured: WorkloadResult | None, not_reached: Outcome) -> list[CellResult]:
         """Return a workload's cells in the chosen order, including those without an image and those not reached."""
-        conditions = [label_of(self.settings.baseline, name) for name in self.settings.conditions]
-        planned = [*self.settings.variants, *conditions]
-        cells = {label: self._unopened(workload, label, not_reached) for label in planned}
+        cells = {label: self._unopened(workload, label, not_reached) for label in self.settings.variants}
         cells |= {cell.label: cell for cell in measured.cells} if measured else {}
         return list(cells.values())
 

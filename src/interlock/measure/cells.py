@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 
 from interlock.catalog.types import LIMIT
-from interlock.catalog.variants import Gil, Surroundings
+from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Repetition, Workload
-from interlock.engine.protocol import Network, Sandbox, Workspace
+from interlock.engine.protocol import Network, Sandbox, Surroundings, Workspace
 from interlock.errors import WorkloadError
 from interlock.measure.blocks import MOST_ROWS
 from interlock.measure.kinds.choosing import kind_of, kinds_of, limit_kinds
@@ -86,7 +86,7 @@ class Session:
         if not settings.quick:
             return self.workload.full
         take = self.workload.quick
-        if len(settings.variants) + len(settings.conditions) <= MOST_ROWS:
+        if len(settings.variants) <= MOST_ROWS:
             return take
         return take.model_copy(update={"values": max(min(take.values, LEAST_VALUES), take.values // 2)})
 
@@ -146,29 +146,27 @@ class Cell:
         packages = self.session.resources.package_sets.of_workload(subject.variant, workload)
         if own or packages or any(kind.leaves_traces for kind in (kind_of(workload), *kinds_of(workload))):
             return ""
-        return f"{subject.image_id} {subject.surroundings.model_dump_json()}"
+        return f"{subject.image_id} {self._surroundings}"
 
     def _open_sandbox(self) -> Sandbox:
         """Open a sandbox of the subject's variant, with all packages of the workload; a limit has none of its own."""
         workload, network, subject = self.session.workload, self.session.network, self.subject
         if subject.image_id is None:
-            return network.open_limits_sandbox(Surroundings(rights=tuple(workload.rights)))
+            return network.open_limits_sandbox(Surroundings(tuple(workload.rights)))
         needed = self.session.resources.package_sets.of_workload(subject.variant, workload)
         packages = {packages.volume: packages.mount_path for packages in needed}
         return network.open_sandbox(subject.image_id, self._surroundings, packages)
 
     @property
     def _surroundings(self) -> Surroundings:
-        """Return the subject's surroundings; with a cold benchmark the interpreter is on a volume, for hot ones too.
+        """Return what its containers are given; with a cold benchmark the interpreter is on a volume, for hot ones too.
 
         What a storage driver keeps in memory cannot be dropped, and the files of an image's layers are those of other
         containers too: only on a volume can they be put out of the page cache.
         """
         workload = self.session.workload
-        own = self.subject.surroundings.model_copy(update={"rights": tuple(workload.rights)})
-        if own.interpreter is None and any(benchmark.cold for benchmark in workload.benchmarks):
-            return own.model_copy(update={"interpreter": "volume"})
-        return own
+        cold = any(benchmark.cold for benchmark in workload.benchmarks)
+        return Surroundings(tuple(workload.rights), prefix_on_volume=cold)
 
 
 def limit_cells(session: Session) -> list[Cell]:

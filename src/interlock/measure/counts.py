@@ -41,7 +41,6 @@ def parse_bpf(text: str) -> dict[str, PhaseCounts]:
     with readable():
         lost = {what: count for what, count in data["lost"].items() if count}
         phases = {name: PhaseCounts.model_validate(phase) for name, phase in data["phases"].items()}
-        has_tasks = data["tasks_counted"]
     if lost:
         events = ", ".join(f"{what} {count}" for what, count in lost.items())
         raise WorkloadError(
@@ -49,10 +48,7 @@ def parse_bpf(text: str) -> dict[str, PhaseCounts]:
         )
     for phase in phases.values():
         _check_total(phase)
-    if has_tasks:
-        return phases
-    # A kernel without type information (BTF) cannot count context switches, which is not 0.
-    return {name: phase.model_copy(update={"tasks": None}) for name, phase in phases.items()}
+    return phases
 
 
 def parse_strace(stderr: str) -> PhaseCounts:

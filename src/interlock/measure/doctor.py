@@ -148,7 +148,7 @@ def _probes(engine: DockerEngine, root: Path, base: Base) -> Iterator[MachineChe
 
 
 def probe_checks(probe: Probe) -> Iterator[MachineCheck]:
-    """Yield the checks of how system calls are counted, and why not better, and whether instructions can be."""
+    """Yield the checks of how system calls are counted, and why not better."""
     words = PROBES[probe.method]
     for method, reason in probe.refused.items():
         words += f"; not {method}: {reason}"
@@ -158,12 +158,3 @@ def probe_checks(probe: Probe) -> Iterator[MachineCheck]:
         else "Let the engine start a container with BPF, PERFMON, SYS_PTRACE and the host's PIDs."
     )
     yield MachineCheck("probe", CheckState.WARNING if probe.refused else CheckState.OK, words, fix)
-    if probe.no_instructions:
-        fix = (
-            "sudo sysctl kernel.perf_event_paranoid=2"
-            if "sysctl" in probe.no_instructions
-            else "Measure on real hardware, if you need instructions."
-        )
-        yield MachineCheck("counters", CheckState.WARNING, probe.no_instructions, fix)
-    else:
-        yield MachineCheck("counters", CheckState.OK, "instructions in user mode can be counted")

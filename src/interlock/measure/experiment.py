@@ -240,7 +240,6 @@ class Execution:
             host=dict(self.host),
             images=list(assignment.built),
             workloads=assignment.workloads | {name: result.workload for name, result in measured.items()},
-            conditions={name: assignment.catalog.conditions[name] for name in settings.conditions},
             controls=assignment.controls,
             facts={label: facts for result in results for label, facts in result.facts.items()},
             cells=[cell for of_workload in cells for cell in of_workload],

@@ -1,4 +1,4 @@
-"""Profiles, after all timing of a workload: system calls under the best probe, instructions, and where locks wait."""
+"""Profiles, after all timing of a workload: system calls under the best probe, and where locks wait."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from interlock.catalog.types import TWIN
 from interlock.errors import InterlockError, WorkloadError
 from interlock.measure.cells import Cell, Session
 from interlock.measure.counts import NO_CALLS, parse_bpf, parse_strace
-from interlock.measure.instructions import count_instructions
 from interlock.measure.kinds.kind import COMMAND_PHASE
 from interlock.measure.stacks import lock_sites_in
 from interlock.measure.stopwatch import Phase
@@ -42,12 +41,8 @@ def profile_cells(session: Session, cells: Sequence[Cell], on_profile: Callable[
 
 
 def profile_of(track: Track, probe: Probe) -> BenchmarkProfile:
-    """Count the system calls of a track's work; a counter that fails is no reason to lose them, nor are stacks."""
+    """Count the system calls of a track's work; stacks that fail are no reason to lose them."""
     profile = (_by_phases if probe.method is Method.BPF else _by_difference)(track)
-    try:
-        profile = profile.model_copy(update={"instructions": count_instructions(track, probe)})
-    except InterlockError as error:
-        profile = profile.model_copy(update={"no_instructions": error.found})
     if not (track.benchmark.why or track.session.resources.settings.why):
         return profile
     try:
@@ -86,14 +81,13 @@ def profile_by_phases(phases: dict[str, PhaseCounts], units: int, counted: str) 
             found=f"the profiler saw no call of the process in its phase '{counted}'",
             todo="Run `interlock doctor`; a program must mark its phases, as workloads/protocol.py does.",
         )
-    return BenchmarkProfile(method=Method.BPF, perturbed=False, units=units, phases=phases, counted=counted)
+    return BenchmarkProfile(method=Method.BPF, units=units, phases=phases, counted=counted)
 
 
 def profile_by_difference(whole: PhaseCounts, setup: PhaseCounts, units: int) -> BenchmarkProfile:
     """Return the profile of a probe without phases, from a process with units of work and one without."""
     return BenchmarkProfile(
         method=Method.STRACE_FUTEX,
-        perturbed=True,
         units=units,
         phases={WHOLE: whole, SETUP: setup},
         counted=WHOLE,

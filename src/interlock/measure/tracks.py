@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 # these seconds: several times what any other one needs.
 HUNG_S = 10
 PYTHON_PATH = "PYTHONPATH"
-# Loops of a process whose calls or instructions are those of a program's set-up alone.
+# Loops of a process whose calls are those of a program's set-up alone.
 NO_WORK = 0
-# The same hashes of strings in every process: with another order in its dicts an interpreter does different work.
-FIXED_HASHES = {"PYTHONHASHSEED": "0"}
 # How many times as long, or as short, as the timing that decided the loops a row's values may be. What is so far off is
 # decided whatever its loops are; with more, slow rows would have most of the time.
 MOST_TIMES = 2
@@ -48,7 +46,6 @@ class Start:
     repeat: int = 1
     parallel: int = 1
     may_idle: bool = False  # it does no unit of work: what it costs is subtracted from a profile
-    count_instructions: bool = False
     keeps_output: bool = False  # of a command, to look for the expected texts
 
 
@@ -174,8 +171,8 @@ class Track:
         words = filled_in(self.kind.words(loops, take), self.places)
         return self.kind.finished(words, self.cell.subject.options)
 
-    def run_counted(self, loops: int, *, strace: bool = False, instructions: bool = False) -> Result:
-        """Run a process whose calls or instructions are counted: so many loops of the work, or NO_WORK.
+    def run_counted(self, loops: int, *, strace: bool = False) -> Result:
+        """Run a process whose calls are counted: so many loops of the work, or NO_WORK.
 
         WorkloadError if it does not work.
         """
@@ -183,9 +180,7 @@ class Track:
         environment = self.cell.subject.environment
         if strace:
             argv, environment = processes.traced_argv(argv, environment), {}
-        if instructions:
-            environment = {**FIXED_HASHES, **environment}
-        result = self.run(Start(argv, environment, may_idle=loops == NO_WORK, count_instructions=instructions))
+        result = self.run(Start(argv, environment, may_idle=loops == NO_WORK))
         if result.outcome.state is not State.OK:
             failure = f"while it was counted: {result.outcome.reason}"
             raise WorkloadError(found=failure, todo="Run `interlock doctor`.")
@@ -202,8 +197,7 @@ class Track:
         if outcome.state is not State.OK:
             return Result(self, outcome, ended)
         options = self.kind.launcher_options(start.parallel, keeps_output=start.keeps_output)
-        counting = ["--count-instructions"] if start.count_instructions else []
-        argv = [LAUNCH, "--repeat", str(start.repeat), *options, *counting, "--", *start.argv]
+        argv = [LAUNCH, "--repeat", str(start.repeat), *options, "--", *start.argv]
         ended = slot.run(argv, self.deadline_s, self.surrounded(start.environment))
         outcome, output = self.kind.judge(ended, self.deadline_s, may_idle=start.may_idle)
         return Result(self, outcome, ended, output).with_all_of(start.repeat)

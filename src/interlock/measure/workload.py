@@ -201,8 +201,6 @@ def _cold_outcome(cell: Cell, facts: Facts | None) -> Outcome:
     """Return why no process of the cell can be cold, if so, and note that its hot ones read from elsewhere."""
     if not cell.session.network.can_evict:
         return _unsupported("a cold cache needs a container engine")
-    if cell.subject.surroundings.interpreter == "image":
-        return _unsupported("the image's storage driver keeps files in memory, which cannot be dropped")
     if facts and not f"{facts.prefix}/".startswith(f"{PREFIX}/"):
         cell.note(f"its library is below {facts.prefix}, on the image's file system; that of others is on a volume")
         return _unsupported(f"the library is below {facts.prefix}, and only {PREFIX} is on a volume")

@@ -13,7 +13,7 @@ from interlock.analysis.comparison import Row, Summary, Table
 from interlock.analysis.not_measured import every_reason
 from interlock.analysis.scaling import Curve, CurveGroup, ThroughputPoint, curve_groups
 from interlock.analysis.statistics import Interval
-from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict, compare_instructions
+from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict
 from interlock.catalog.workloads import Benchmark, Metric
 from interlock.report.opening import GOES_ON, NOT_KNOWN, Opening, details, ended_lines, markdown_opening, time_section
 from interlock.report.tables import (
@@ -43,7 +43,7 @@ from interlock.results.experiments import (
     fallback_lines,
     host_line,
 )
-from interlock.results.profiles import LOCK_CALLS, BenchmarkProfile, Instructions, LockCost, Method
+from interlock.results.profiles import LOCK_CALLS, BenchmarkProfile, LockCost, Method
 from interlock.untrusted import printable
 
 MOST_CALLS = 4
@@ -89,8 +89,7 @@ def _probe(experiment: Experiment) -> list[str]:
         probe = experiment.probe
         refused = "".join(f", not {method}: {reason}" for method, reason in probe.refused.items())
         perturbs = ", which perturbs threaded work" if probe.method.perturbs else ""
-        counters = f"; {probe.no_instructions}" if probe.no_instructions else ""
-        lines.append(f"probe    {probe.method}{perturbs}{refused}{counters}")
+        lines.append(f"probe    {probe.method}{perturbs}{refused}")
     if experiment.measuring_s:
         share = experiment.in_processes_s / experiment.measuring_s
         lines.append(f"harness  {1 - share:.0%} of the rounds' {experiment.measuring_s:.0f} s was Interlock's own")
@@ -271,8 +270,7 @@ def profile_sections(tables: Sequence[Table]) -> list[Section]:
         rows = [(row.label, row.profile) for row in table.rows if row.profile]
         if metric and rows:
             title = f"{table.workload.name}: {table.benchmark.name}, system calls {metric.per}"
-            base = next((profile.instructions for label, profile in rows if label == table.baseline), None)
-            cells = tuple((label, *_profile(metric, profile, base)) for label, profile in rows)
+            cells = tuple((label, *_profile(metric, profile)) for label, profile in rows)
             sections_.append(Section(title, PROFILE_COLUMNS, cells))
             sections_ += _why_sections(table)
     return sections_
@@ -299,23 +297,11 @@ PROFILE_COLUMNS = (
     "waited ms",
     "longest wait ms",
     "locks waited for",
-    "instructions",
     "probe",
 )
 
 
-def instructions_text(metric: Metric, own: Instructions | None, base: Instructions | None) -> str:
-    """Return instructions per unit of work, and beside those of the baseline whether they are more, fewer or equal."""
-    if own is None:
-        return "-"
-    shown = figure_text(metric.shown(own.per_unit))
-    if base is None or own is base:
-        return shown
-    ratio, amount = compare_instructions(own, base)
-    return f"{shown}, {ratio:.3f}x {amount}"
-
-
-def _profile(metric: Metric, profile: BenchmarkProfile, base: Instructions | None) -> tuple[str, ...]:
+def _profile(metric: Metric, profile: BenchmarkProfile) -> tuple[str, ...]:
     """Return counts per unit of work, with dashes for figures that the probe does not have."""
     phase = profile.phases[profile.counted]
 
@@ -325,9 +311,8 @@ def _profile(metric: Metric, profile: BenchmarkProfile, base: Instructions | Non
     calls = figure_text(metric.shown(profile.calls_per_unit("all"))) if profile.knows("all") else "-"
     most = most_calls_text(profile, MOST_CALLS, metric.scale)
     failed = shown(sum(sum(counts.errors.values()) for counts in phase.syscalls.values()))
-    instructions = instructions_text(metric, profile.instructions, base)
     if profile.method is not Method.BPF:
-        return calls, most, "-", "-", "-", "-", "-", "-", "-", instructions, profile.method
+        return calls, most, "-", "-", "-", "-", "-", "-", "-", profile.method
     waits, wakes = phase.futex_waits, phase.futex_wakes
     return (
         calls,
@@ -339,7 +324,6 @@ def _profile(metric: Metric, profile: BenchmarkProfile, base: Instructions | Non
         shown(sum(counts.ns for counts in waits) / 1e6),
         figure_text(max((counts.max_ns for counts in waits), default=0) / 1e6),
         str(phase.locks_waited_for),
-        instructions,
         profile.method,
     )
 

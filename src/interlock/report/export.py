@@ -38,7 +38,7 @@ EXPERIMENT_KEY = (
 CELL_KEY = (
     *EXPERIMENT_KEY,
     Column("variant", "text", "the variant; `limit` for a command that runs without an interpreter"),
-    Column("mode", "text", "the mode, `twin`, or the name of a condition or limit; empty if none"),
+    Column("mode", "text", "the mode, `twin`, or the name of a limit; empty if none"),
     Column("workload", "text", "the workload"),
 )
 BENCHMARK_KEY = (*CELL_KEY, Column("benchmark", "text", "the workload's benchmark"))

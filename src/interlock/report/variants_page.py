@@ -73,7 +73,9 @@ def _head(catalog: Catalog, builds: BuildRecord | None) -> list[str]:
 
 def _unoptimised(catalog: Catalog) -> str:
     """Return the sentence about how builds are optimised, which the tables do not say."""
-    without = [one for one in _sorted(catalog.variants.values()) if one.interpreter and not one.optimisations]
+    without = [
+        variant for variant in _sorted(catalog.variants.values()) if variant.interpreter and not variant.optimisations
+    ]
     but = f", but for {_names(without)}" if without else ""
     return f"What is compiled has profile-guided and link-time optimisation{but}."
 
@@ -97,7 +99,7 @@ def _record(catalog: Catalog, builds: BuildRecord | None) -> list[str]:
 def _otherwise(catalog: Catalog, builds: BuildRecord) -> Iterator[str]:
     """Yield how many of the builds were optimised otherwise than they are now."""
     known = catalog.variants
-    now = [(one, known[one.variant]) for one in builds.builds if one.variant in known]
+    now = [(built, known[built.variant]) for built in builds.builds if built.variant in known]
     texts = Counter(other_optimisation(built.optimisations, variant.optimisations) for built, variant in now)
     yield from (f"{number} of them with {text}, as they are built now" for text, number in texts.items() if text)
 

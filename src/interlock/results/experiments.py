@@ -24,7 +24,7 @@ from interlock.catalog.types import (
     first_refusal,
     label_of,
 )
-from interlock.catalog.variants import PRODUCTION, Condition, Gil, Surroundings, ThreadFlavour
+from interlock.catalog.variants import Gil, ThreadFlavour
 from interlock.catalog.workloads import Workload
 from interlock.errors import BuildError, shortened
 from interlock.results.commands import resuming
@@ -182,7 +182,6 @@ class ProcessCost(Data):
     max_rss_bytes: Count
     voluntary_switches: Count
     involuntary_switches: Count
-    instructions: Count | None = None  # in user mode; only if they were asked for
     resident_share: Finite | None = None  # of the interpreter's pages still cached after they were dropped
     exit_code: Count
     signal: Count
@@ -285,7 +284,6 @@ class Experiment(Recorded):
     host: Annotated[dict[str, Any], AfterValidator(_with_plain_folder)]
     images: list[Built]
     workloads: dict[str, Workload]
-    conditions: dict[str, Condition] = {}
     controls: dict[str, str]
     facts: dict[str, Facts]  # by variant or variant+mode
     cells: list[CellResult]
@@ -362,15 +360,14 @@ class ProgramOutput(Data):
 
 
 class Subject(Data):
-    """What is measured: a variant's image, plain, in a mode, under a condition or as the baseline's twin."""
+    """What is measured: a variant's image, plain, in a mode or as the baseline's twin."""
 
     variant: str
     image_id: str | None  # None of a limit, which is no interpreter's
-    mode: str | None = None  # or the condition's name
+    mode: str | None = None
     environment: dict[EnvironmentName, str] = {}
     options: list[str] = []  # of the interpreter, before its arguments
     gil: Gil | None = None  # what the interpreter must report in this mode
-    surroundings: Surroundings = PRODUCTION
 
     @property
     def label(self) -> str:

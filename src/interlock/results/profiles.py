@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from interlock.catalog.types import Data
 from interlock.catalog.workloads import Benchmark
@@ -25,12 +25,16 @@ class Method(StrEnum):
         return self is Method.STRACE_FUTEX
 
 
-class Probe(Data):
-    """The method that a machine allows, why each better one is refused, and why instructions are not counted."""
+# Files of before 2026-11-29 have figures too that nobody asked for: of tasks, instructions and short and long waits.
+EARLIER = ConfigDict(frozen=True, extra="ignore")
 
+
+class Probe(Data):
+    """The method that a machine allows, and why each better one is refused."""
+
+    model_config = EARLIER
     method: Method
     refused: dict[Method, str] = {}
-    no_instructions: str = ""
 
 
 class CallCounts(Data):
@@ -65,26 +69,16 @@ class LockWaits(Data):
     ns: int
 
 
-class TaskCounts(Data):
-    """What the kernel counted, over their whole life, for the threads that ended in a phase."""
-
-    ended: int
-    voluntary_switches: int
-    involuntary_switches: int
-    run_queue_wait_ns: int
-
-
 class PhaseCounts(Data):
     """The system calls of a part of a process's life; `total` is counted separately."""
 
+    model_config = EARLIER
     total: int
     syscalls: dict[str, CallCounts]
     ns: int | None = None
     futex: dict[str, FutexCounts] = {}
-    futex_wait_log2_ns: dict[int, int] = {}  # n: waits of 2^n to 2^(n+1) ns
     locks_waited_for: int = 0
     locks: list[LockWaits] = []  # the ten with the longest total wait
-    tasks: TaskCounts | None = None
 
     @property
     def futex_waits(self) -> list[FutexCounts]:
@@ -95,14 +89,6 @@ class PhaseCounts(Data):
     def futex_wakes(self) -> list[FutexCounts]:
         """Return the futex operations that wake."""
         return [counts for name, counts in self.futex.items() if name in FUTEX_WAKES]
-
-
-class Instructions(Data):
-    """Instructions in user mode per unit of work: the median of several runs, and half their range as a share of it."""
-
-    per_unit: float
-    spread: float
-    runs: int
 
 
 # GNU pth's scheduler switches threads in the process itself: a switch sets signal masks, and each turn asks for pending
@@ -129,14 +115,12 @@ class LockCost:
 class BenchmarkProfile(Data):
     """The system calls of one benchmark by phase; its work's calls are those of `counted` less those of `deducted`."""
 
+    model_config = EARLIER
     method: Method
-    perturbed: bool
     units: Annotated[int, Field(ge=1)]
     phases: dict[str, PhaseCounts]
     counted: str
     deducted: str | None = None
-    instructions: Instructions | None = None
-    no_instructions: str = ""
     why: LockSites | None = None  # from a pass of its own
     no_why: str = ""
 

@@ -31,7 +31,6 @@ class Settings(Data):
     baseline: str  # empty as long as it depends on what can be built
     variants: list[str]  # or variant+mode
     workloads: list[str]
-    conditions: list[str] = []  # under which the baseline is measured once more
     profiled: bool
     why: bool = False  # stacks of every profiled benchmark, not only of those named so
     budget_s: float | None = None  # for measuring and profiling, without the builds and the wait for the lock
@@ -78,7 +77,6 @@ class Settings(Data):
             {
                 "variants": variants,
                 "workloads": workloads,
-                "conditions": ",".join(self.conditions),
                 "quick": self.quick,
                 "rounds": None if self.looks else self.rounds,
                 "baseline": self.baseline,

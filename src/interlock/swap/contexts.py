@@ -21,11 +21,11 @@ def context_names(text: str, stages: Collection[int], arguments: Mapping[str, st
     dockerfile = read_dockerfile(text, given=arguments)
     images = [stage for stage in dockerfile.stages if stage.parent is None]
     names = list(dict.fromkeys(stage.image for stage in images if stage.index in stages))
-    others = {stage.image for stage in images if stage.index not in stages}
-    others |= {taken.name for stage in dockerfile.stages for taken in stage.taken if taken.stage is None}
-    others |= {stage.name.lower() for stage in dockerfile.stages if stage.name}
+    elsewhere = {stage.image for stage in images if stage.index not in stages}
+    elsewhere |= {taken.name for stage in dockerfile.stages for taken in stage.taken if taken.stage is None}
+    elsewhere |= {stage.name.lower() for stage in dockerfile.stages if stage.name}
     # A variable without a value here may have any there.
-    if any("$" in name for name in (*names, *others)) or {*map(_normal, names)} & {*map(_normal, others)}:
+    if any("$" in name for name in (*names, *elsewhere)) or {*map(_normal, names)} & {*map(_normal, elsewhere)}:
         return []
     return names
 

@@ -224,7 +224,7 @@ def swapped_dockerfile(
     # What is added to a stage comes before the comment of the next one, which may be at the same place.
     added = [edit for chosen_stage in chosen for edit in _uv_edits(before.text, chosen_stage)]
     versions = [*_path_edits(before.text, versioned)] if paths else []
-    made = Edits(before.text, [*added, *(edit for some in images.values() for edit in some), *versions])
+    made = Edits(before.text, [*added, *(edit for edits in images.values() for edit in edits), *versions])
     warnings = sorted(dict.fromkeys([*caveats(before, chosen, to), *told]), key=lambda warning: warning.line)
     changes = (change for instruction in versioned for change in instruction.changes)
     return replace(

@@ -135,8 +135,8 @@ class Copy:
 def copy_for(recipe: Recipe, text: str, image: NewImage, stage: str | None, *, takes_contexts: bool) -> Copy:
     """Return a recipe on another image, with versions in paths edited; SwapError if that is impossible."""
     new = swapped_dockerfile(text, image, stage, paths=True, file=str(recipe.dockerfile))
-    warnings = [f"line {one.line}: {one.text}" if one.line else one.text for one in new.warnings]
-    warnings += [f"line {one.line}: {one.old} stays: {one.reason}" for one in new.paths if not one.edited]
+    warnings = [f"line {told.line}: {told.text}" if told.line else told.text for told in new.warnings]
+    warnings += [f"line {told.line}: {told.old} stays: {told.reason}" for told in new.paths if not told.edited]
     if takes_contexts and (names := context_names(text, new.only_images_of, recipe.arguments)):
         given = tuple(f"--build-context={name}=docker-image://{image.reference}" for name in names)
         return Copy(replace(recipe, options=(*recipe.options, *given)), given, tuple(warnings))

@@ -23,26 +23,26 @@ USUAL_PHASES = (SupportPhase.BUGFIX, SupportPhase.SECURITY)
 
 def parse_address(text: str) -> ServiceAddress:
     """Parse [HOST]:PORT[/PATH], the value of --http; UsageError if it is something else."""
-    found = ADDRESS.match(text)
-    if found is None or not 0 < int(found["port"]) < 65536:
+    match = ADDRESS.match(text)
+    if match is None or not 0 < int(match["port"]) < 65536:
         raise UsageError(
             key="--http", found=f"'{text}' is not [HOST]:PORT[/PATH]", todo="Give port and path: --http :8000/health."
         )
-    if found["host"] in LOOPBACK:
+    if match["host"] in LOOPBACK:
         raise UsageError(
             key="--http",
-            found=f"'{found['host']}' is the container that asks, and the service runs in another one",
-            todo=f"Leave the host out: --http :{found['port']}{found['path'] or '/'}.",
+            found=f"'{match['host']}' is the container that asks, and the service runs in another one",
+            todo=f"Leave the host out: --http :{match['port']}{match['path'] or '/'}.",
         )
-    return ServiceAddress(port=int(found["port"]), path=found["path"] or "/", host=found["host"] or "")
+    return ServiceAddress(port=int(match["port"]), path=match["path"] or "/", host=match["host"] or "")
 
 
 def exposed_address(ports: Sequence[str]) -> ServiceAddress:
     """Return the address of the only TCP port that an image EXPOSEs; UsageError if there is none or more than one."""
-    found = [int(match[1]) for port in ports if (match := EXPOSED_TCP.match(port))]
-    if len(found) == 1:
-        return ServiceAddress(port=found[0], any_answer=True)
-    what = f"EXPOSEs {len(found)} TCP ports" if found else "EXPOSEs no TCP port"
+    exposed = [int(match[1]) for port in ports if (match := EXPOSED_TCP.match(port))]
+    if len(exposed) == 1:
+        return ServiceAddress(port=exposed[0], any_answer=True)
+    what = f"EXPOSEs {len(exposed)} TCP ports" if exposed else "EXPOSEs no TCP port"
     raise UsageError(
         key="--http",
         found=f"missing option --http, and the image {what}",
@@ -71,7 +71,7 @@ def load_words(load: str) -> list[str]:
 
 def settings_of(option: str, settings: Sequence[str], here: Mapping[str, str]) -> dict[str, str]:
     """Return settings NAME=VALUE by name, NAME alone with its value in `here`; UsageError for anything else."""
-    found = {}
+    values = {}
     for setting in settings:
         name, given, value = setting.partition("=")
         if not NAME.match(name):
@@ -84,8 +84,8 @@ def settings_of(option: str, settings: Sequence[str], here: Mapping[str, str]) -
                 found=f"{name} is not set in this shell",
                 todo=f"Write {option} {name}=VALUE or export it.",
             )
-        found[name] = value if given else here[name]
-    return found
+        values[name] = value if given else here[name]
+    return values
 
 
 def cpus_of(count: int, service: int | None) -> str:

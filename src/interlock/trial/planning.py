@@ -56,8 +56,8 @@ class Variants:
 
     def _ready(self) -> list[str]:
         usual = usual_variants(self.known.variants)
-        found = self.engine.look_up(self.known, usual, self._options)
-        ready = [image.variant for image in found if image.outcome.state is State.OK]
+        images = self.engine.look_up(self.known, usual, self._options)
+        ready = [image.variant for image in images if image.outcome.state is State.OK]
         if not ready:
             raise UsageError(
                 key="--variants",

@@ -61,7 +61,9 @@ def _benchmark(checks: Checks) -> tuple[Benchmark, str]:
     rate = is_wrk(checks.load)
     metric = Metric(label="requests/s", scale=1, inverse=True) if rate else Metric(label="s per load", scale=1)
     unit = "request" if rate else "load"
-    latencies = [Detail(label=f"p{one} ms", of=f"latency_p{one}_s", scale=1e3) for one in (50, 99) if rate]
+    latencies = [
+        Detail(label=f"p{percentile} ms", of=f"latency_p{percentile}_s", scale=1e3) for percentile in (50, 99) if rate
+    ]
     cpu = Detail(label=f"CPU ms per {unit}", of="work_cpu_s", per="unit", scale=1e3)
     details = [*latencies, cpu, _memory(), Detail(label="healthy after s", of=HEALTHY_AFTER)]
     return _of("load", checks.load, metric, details, profiled=unit), unit

@@ -21,7 +21,7 @@ from interlock.analysis.pick.evidence import (
     shares_of,
 )
 from interlock.catalog.project import Catalog
-from interlock.catalog.variants import Condition, Gil
+from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError
 from interlock.results.answers import Whose
@@ -263,11 +263,9 @@ MODES = [
 ]
 
 
-def test_neither_the_twin_nor_the_baseline_under_a_condition_is_a_contender() -> None:
-    labels = ["base", "base+twin", "base+seccomp-unconfined", "base+fast", "x"]
-    figures: Figures = {label: {"locks/queue": SIX} for label in labels}
-    conditions = {"seccomp-unconfined": Condition(name="seccomp-unconfined", summary="a condition")}
-    evidence = make_evidence(figures, experiment={"conditions": conditions})
+def test_the_twin_is_no_contender() -> None:
+    figures: Figures = {label: {"locks/queue": SIX} for label in ("base", "base+twin", "base+fast", "x")}
+    evidence = make_evidence(figures)
     assert evidence.labels == ["base", "base+fast", "x"]
     assert evidence.twin == "base+twin"
 

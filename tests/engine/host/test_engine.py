@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from interlock.catalog import project as catalogs
-from interlock.catalog.variants import PRODUCTION
 from interlock.engine import finding
 from interlock.engine.host import memory, toolchain
 from interlock.engine.host.account import MYSELF
 from interlock.engine.host.engine import HostEngine, HostWorkspace, runs
 from interlock.engine.host.features import ONLY_IN_CONTAINERS
 from interlock.engine.ownership import Life
-from interlock.engine.protocol import BuildOptions, Feature, Needs
+from interlock.engine.protocol import BuildOptions, Feature, Needs, Surroundings
 from interlock.errors import UnsupportedHereError, UsageError
 from interlock.results.engines import EngineName
 from tests.builders import ROOT
@@ -47,12 +46,9 @@ def test_the_cells_of_an_experiment_are_in_a_folder_of_its_own_in_memory_and_are
 
 
 def test_what_only_containers_have_is_unsupported_and_says_why(workspace: HostWorkspace, tmp_path: Path) -> None:
-    in_memory = PRODUCTION.model_copy(update={"interpreter": "tmpfs"})
     try:
         with pytest.raises(UnsupportedHereError, match="load on a service"), workspace.network(None, load=True):
             pass
-        with workspace.network(None, load=False) as network, pytest.raises(UnsupportedHereError, match="condition"):
-            network.open_sandbox(str(tmp_path), in_memory)
     finally:
         HostEngine(ROOT, tmp_path / "cache").clean_up(OWNER)
 
@@ -80,7 +76,7 @@ def test_a_prefix_is_on_this_machines_file_system_as_if_on_a_volume_and_its_page
 ) -> None:
     try:
         with workspace.network(None, load=False) as network:
-            assert network.open_sandbox(str(tmp_path), PRODUCTION.model_copy(update={"interpreter": "volume"}))
+            assert network.open_sandbox(str(tmp_path), Surroundings(prefix_on_volume=True))
             assert not network.can_evict
     finally:
         HostEngine(ROOT, tmp_path / "cache").clean_up(OWNER)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.catalog.variants import PRODUCTION
 from interlock.engine.ended import Ended
 from interlock.engine.host import sandbox
 from interlock.errors import EngineError, UnsupportedHereError
@@ -30,7 +29,7 @@ def cell(tmp_path: Path) -> sandbox.HostSandbox:
     (prefix / "bin").mkdir(parents=True)
     (prefix / "bin" / "python").write_text('#!/bin/sh\necho an interpreter: "$@"\n', encoding="utf-8")
     (prefix / "bin" / "python").chmod(0o755)
-    return sandbox.open_sandbox(prefix, PRODUCTION, ground(tmp_path))
+    return sandbox.open_sandbox(prefix, ground(tmp_path))
 
 
 def test_the_interpreter_of_the_prefix_is_the_one_that_runs(cell: sandbox.HostSandbox) -> None:
@@ -54,11 +53,6 @@ def test_what_a_mode_preloads_is_looked_for_among_the_instruments(cell: sandbox.
     cell.close()
 
 
-def test_a_condition_needs_a_container(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedHereError, match="--engine docker"):
-        sandbox.open_sandbox(tmp_path, PRODUCTION.model_copy(update={"seccomp": "unconfined"}), ground(tmp_path))
-
-
 @pytest.mark.parametrize("taken", ["disk", "memory"])
 def test_a_cell_that_cannot_open_leaves_no_folder_and_says_which_one_could_not_be_made(
     taken: str, tmp_path: Path
@@ -67,12 +61,12 @@ def test_a_cell_that_cannot_open_leaves_no_folder_and_says_which_one_could_not_b
     memory.mkdir()
     {"disk": disk.touch, "memory": memory.rmdir}[taken]()
     with pytest.raises(EngineError, match=str(tmp_path / taken)):
-        sandbox.open_sandbox(tmp_path, PRODUCTION, sandbox.SandboxPlace(tmp_path, disk, memory))
+        sandbox.open_sandbox(tmp_path, sandbox.SandboxPlace(tmp_path, disk, memory))
     assert sorted(path.name for path in tmp_path.rglob("*")) == (["disk", "memory"] if taken == "disk" else [])
 
 
 def test_a_limit_that_this_machine_lacks_is_unsupported(tmp_path: Path) -> None:
-    limits = sandbox.open_sandbox(None, PRODUCTION, ground(tmp_path))
+    limits = sandbox.open_sandbox(None, ground(tmp_path))
     assert limits.run(["sh", "-c", "exit 3"], 10).exit_code == 3
     with pytest.raises(UnsupportedHereError, match="nosuch"):
         limits.run(["sh", "-c", "nosuch-program"], 10)

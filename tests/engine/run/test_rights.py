@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from interlock.catalog.types import SCRATCH
-from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.protocol import Surroundings
 from interlock.engine.run import rights
 
 
 def test_a_cell_has_no_right_and_writes_to_memory_alone() -> None:
-    options = rights.of_cell(PRODUCTION)
+    options = rights.of_cell(Surroundings())
     assert (options["cap_drop"], options.get("cap_add")) == (["ALL"], None)
     assert options["security_opt"] == ["no-new-privileges"]
     assert options["read_only"]
@@ -28,15 +28,6 @@ def test_what_a_workload_asks_for_it_has_and_no_capability_with_it() -> None:
     assert (root["user"], root["read_only"], root["cap_drop"]) == (rights.ROOT, True, ["ALL"])
     writable = rights.of_cell(Surroundings(rights=("writable-root",)))
     assert (writable["user"], writable["read_only"]) == (rights.USER, False)
-
-
-def test_a_condition_changes_what_it_is_about_and_nothing_else() -> None:
-    unconfined = rights.of_cell(Surroundings(seccomp="unconfined"))
-    assert unconfined["security_opt"] == ["no-new-privileges", "seccomp=unconfined"]
-    assert {**unconfined, "security_opt": []} == {**rights.of_cell(PRODUCTION), "security_opt": []}
-    on_image = rights.of_cell(Surroundings(scratch="image"))
-    assert SCRATCH not in on_image["tmpfs"]
-    assert not on_image["read_only"]
 
 
 @pytest.mark.parametrize("right", ["SYS_ADMIN", "NET_ADMIN", "NET_RAW", "MKNOD", "SYS_CHROOT", "SYS_PTRACE"])

@@ -178,15 +178,6 @@ def test_tests_of_two_files_with_one_name_are_told_apart(folder: Path, suite: Wo
     )
 
 
-@pytest.mark.parametrize("kind", ["pyperf", "pytest-benchmark"])
-@given(st.text())
-def test_any_other_output_is_no_report_or_a_clear_error(kind: str, text: str) -> None:
-    workload = brought(kind, "x.py")
-    with pytest.raises(WorkloadError) as refused:
-        kind_of(workload, asked("add", [])).read(text)
-    assert (refused.value.file, refused.value.key) == ("workloads/mine.toml", "program")
-
-
 def test_a_report_that_is_cut_short_is_an_error_that_says_so(folder: Path, script: Workload) -> None:
     add = asked("add", ["--worker-task", "0"])
     whole = run(script, kind_of(script, add).words("8", TAKE)).stdout

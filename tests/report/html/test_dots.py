@@ -44,8 +44,8 @@ def test_a_dot_lies_in_its_interval_and_the_baseline_at_1_in_the_middle_of_the_b
     by_label = {dot.label: dot for dot in dots.rows}
     for dot in dots.rows:
         assert 0 <= dot.low <= dot.place <= dot.high <= 100
-    assert by_label["cpython-3.13"].place == dots.one == dots.ticks["1x"]
-    assert dots.one == pytest.approx(sum(dots.band) / 2, abs=0.02)
+    assert by_label["cpython-3.13"].place == dots.centre == dots.ticks["1x"]
+    assert dots.centre == pytest.approx(sum(dots.band) / 2, abs=0.02)
     assert by_label["cpython-3.14"].place < dots.band[0] < dots.band[1] < by_label["cpython-2.7-pth"].place
 
 

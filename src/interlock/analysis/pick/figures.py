@@ -57,8 +57,8 @@ class RecordedLevels:
 
 
 def contending_labels(experiment: Experiment) -> list[str]:
-    """Return every variant and mode of an experiment, without conditions: they are the baseline measured again."""
-    ours = [cell for cell in experiment.cells if cell.mode not in {TWIN, *experiment.conditions}]
+    """Return every variant and mode of an experiment, without the twin: it is the baseline measured again."""
+    ours = [cell for cell in experiment.cells if cell.mode != TWIN]
     return list(dict.fromkeys(cell.label for cell in ours))
 
 

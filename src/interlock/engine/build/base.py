@@ -71,9 +71,9 @@ def ensure_base(
     client: DockerClient, base: Base, cache: Path, on_step: Callable[[str], None], *, bootstraps: bool = True
 ) -> BaseImage:
     """Return the base that is here already; else from its registry; else made by mmdebstrap (about 20 s)."""
-    found = find_base(client, base)
-    if found is not None:
-        return found
+    base_image = find_base(client, base)
+    if base_image is not None:
+        return base_image
     on_step(f"pulling {base.reference}")
     try:
         return pull(client, base.reference)

@@ -99,15 +99,15 @@ def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     `on_step(variant, step)` is called for each step, from the building threads. EngineError is raised when the engine
     itself, or the base that all need, is missing.
     """
-    found = decide(builder, names, partial(_find_or_fetch, builder))
-    results = {one.variant: one for one in found if isinstance(one, Built)}
-    todo = [one for one in found if not isinstance(one, Built)]
-    for one in todo:
-        if one.trains:
-            builder.on_step(one.variant.name, f"no profile is stored for {one.variant.version}: {TRAINS}")
-        if one.passed_over:
-            newest = one.passed_over[0].version
-            builder.on_step(one.variant.name, f"{one.variant.version}, because {newest} cannot be had")
+    decided = decide(builder, names, partial(_find_or_fetch, builder))
+    results = {image.variant: image for image in decided if isinstance(image, Built)}
+    todo = [plan for plan in decided if not isinstance(plan, Built)]
+    for plan in todo:
+        if plan.trains:
+            builder.on_step(plan.variant.name, f"no profile is stored for {plan.variant.version}: {TRAINS}")
+        if plan.passed_over:
+            newest = plan.passed_over[0].version
+            builder.on_step(plan.variant.name, f"{plan.variant.version}, because {newest} cannot be had")
     # What shares another's build comes after it: the engine then has that build in its cache.
     for borrows in (False, True):
         wave = [plan for plan in todo if (plan.variant.shared_build is not None) == borrows]
@@ -125,14 +125,16 @@ def decide(
     the newest is not here; if none answers, what is here of an older version is taken. What is passed over is recorded.
     """
     variants = {name: builder.known.variants[name] for name in names}
-    decided = {name: _found_or_plan(builder, one.at(one.version), find) for name, one in variants.items()}
-    waiting = [one for one in variants.values() if one.fallbacks and not isinstance(decided[one.name], Built)]
-    sources = [source for one in waiting for source in (one.interpreter, *one.fallbacks) if source]
+    decided = {name: _found_or_plan(builder, variant.at(variant.version), find) for name, variant in variants.items()}
+    waiting = [
+        variant for variant in variants.values() if variant.fallbacks and not isinstance(decided[variant.name], Built)
+    ]
+    sources = [source for variant in waiting for source in (variant.interpreter, *variant.fallbacks) if source]
     lacking = builder.answers.lacking(sources, builder.options.cache)
-    for one in waiting:
-        newest = decided[one.name]
+    for variant in waiting:
+        newest = decided[variant.name]
         if not isinstance(newest, Built):
-            decided[one.name] = _older(builder, one, newest, find, lacking)
+            decided[variant.name] = _older(builder, variant, newest, find, lacking)
     return list(decided.values())
 
 
@@ -146,11 +148,11 @@ def _older(
     """Return the first version that is here or can be had; the newest if there is none, whose build says why."""
     passed: list[PassedOver] = []
     for version in variant.versions:
-        one = variant.at(version)
-        why = lacking[one.interpreter.sha256] if one.interpreter else ""
-        found = _found_or_plan(builder, one, find, passed) if passed else newest
-        if isinstance(found, Built) or not why:
-            return found
+        candidate = variant.at(version)
+        why = lacking[candidate.interpreter.sha256] if candidate.interpreter else ""
+        decided = _found_or_plan(builder, candidate, find, passed) if passed else newest
+        if isinstance(decided, Built) or not why:
+            return decided
         passed.append(PassedOver(version=version, reason=why))
     return newest
 
@@ -173,11 +175,11 @@ def _found_or_plan(
 
 
 def _find_or_fetch(builder: Builder[Planned], plan: Planned) -> Built | None:
-    found = None if builder.options.rebuild else builder.find(plan) or builder.fetch(plan)
-    if found is not None:
-        unbuilt = "pulled" if found.pulled_from else "unchanged"
-        builder.on_step(found.variant, unbuilt if found.outcome.state is State.OK else found.outcome.state.value)
-    return found
+    image = None if builder.options.rebuild else builder.find(plan) or builder.fetch(plan)
+    if image is not None:
+        unbuilt = "pulled" if image.pulled_from else "unchanged"
+        builder.on_step(image.variant, unbuilt if image.outcome.state is State.OK else image.outcome.state.value)
+    return image
 
 
 def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
@@ -189,8 +191,11 @@ def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
         except BuildError as error:
             return ended(plan.variant, State.UNAVAILABLE, error.found)
 
-    found = decide(builder, names, find)
-    return [one if isinstance(one, Built) else ended(one.variant, State.UNAVAILABLE, NOT_BUILT) for one in found]
+    decided = decide(builder, names, find)
+    return [
+        outcome if isinstance(outcome, Built) else ended(outcome.variant, State.UNAVAILABLE, NOT_BUILT)
+        for outcome in decided
+    ]
 
 
 def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
@@ -287,22 +292,22 @@ class ImageBuilder:
             content_hash=content_hash(files | packed, parent.chain_id),
             prefix=prefix,
             base=parent,
-            trains=lacks_profile(variant, self.known, self.texts, lambda one: one.machine == self.machine),
-            is_shared=any(one.shared_build == variant.build_name for one in self.known.variants.values()),
+            trains=lacks_profile(variant, self.known, self.texts, lambda profile: profile.machine == self.machine),
+            is_shared=any(other.shared_build == variant.build_name for other in self.known.variants.values()),
         )
 
     def _parent(self, variant: Variant) -> BaseImage:
         client, options = self.client, self.options
         if variant.image is None:
             base = self.known.bases[variant.base]
-            found = pull_base(client, base, options.registry, self.on_step) if options.registry else None
-            return found or ensure_base(
+            parent = pull_base(client, base, options.registry, self.on_step) if options.registry else None
+            return parent or ensure_base(
                 client, base, options.cache, lambda text: self.on_step("base", text), bootstraps=not options.pulls_only
             )
         reference = variant.image.reference
-        found = find_pulled(client, reference)
-        if found is not None:
-            return found
+        parent = find_pulled(client, reference)
+        if parent is not None:
+            return parent
         self.on_step(variant.name, f"pulling {reference}")
         try:
             return pull(client, reference)
@@ -372,13 +377,15 @@ def shared_stages(plans: Sequence[ImagePlan]) -> list[tuple[str, ImagePlan]]:
     them. Two builds that run a step at the same time leave two images of it. The engine then takes the newer one for
     both, and compiles one of the variants once more for its symbols.
     """
-    found: dict[tuple[str, str, tuple[str, ...]], list[ImagePlan]] = {}
+    plans_of: dict[tuple[str, str, tuple[str, ...]], list[ImagePlan]] = {}
     for plan in plans:
         packages = tuple(plan.variant.build_packages)
-        stages = [*((one, ()) for one in BASE_STAGES), *([(TOOLS_STAGE, packages)] if packages else [])]
+        stages = [*((stage, ()) for stage in BASE_STAGES), *([(TOOLS_STAGE, packages)] if packages else [])]
         for stage, installed in stages:
-            found.setdefault((plan.base.reference, stage, installed), []).append(plan)
-    return [(stage, some[0]) for (_, stage, _), some in found.items() if stage in BASE_STAGES or len(some) > 1]
+            plans_of.setdefault((plan.base.reference, stage, installed), []).append(plan)
+    return [
+        (stage, sharing[0]) for (_, stage, _), sharing in plans_of.items() if stage in BASE_STAGES or len(sharing) > 1
+    ]
 
 
 def build_command(names: Sequence[str], everything: bool, force: bool) -> str:

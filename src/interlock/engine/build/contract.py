@@ -147,7 +147,7 @@ def parse_answers(output: str) -> Answers:
     """Read the lines `name=ok` and `name=what was found` of inside/contract.py; other lines are not its."""
     names = {check.name for check in INSIDE}
     pairs = (line.split("=", 1) for line in output.split("\n") if "=" in line)
-    return {name: "" if found == "ok" else found or NO_ANSWER for name, found in pairs if name in names}
+    return {name: "" if answer == "ok" else answer or NO_ANSWER for name, answer in pairs if name in names}
 
 
 def _path(config: ImageConfig, _: Variant) -> str:
@@ -169,17 +169,17 @@ def _others(config: ImageConfig, _: Variant) -> str:
 
 def _uv(config: ImageConfig, variant: Variant) -> str:
     wanted = {"UV_PYTHON": variant.uv_request, "UV_PYTHON_DOWNLOADS": "never"}
-    found = {name: config.environment.get(name, "not set") for name in wanted}
-    return " ".join(f"{name}={found[name]}" for name, value in wanted.items() if found[name] != value)
+    values = {name: config.environment.get(name, "not set") for name in wanted}
+    return " ".join(f"{name}={values[name]}" for name, value in wanted.items() if values[name] != value)
 
 
 def _cmd(config: ImageConfig, variant: Variant) -> str:
     return _unless(" ".join(config.command), f"python{variant.major}")
 
 
-def _unless(found: str, *wanted: str) -> str:
+def _unless(value: str, *wanted: str) -> str:
     """Return what was found in words that are never empty, or nothing if it is as wanted."""
-    return "" if found in wanted else found or "none"
+    return "" if value in wanted else value or "none"
 
 
 # Answered by the image's configuration.
@@ -208,28 +208,26 @@ def promised(version: str) -> list[Promise]:
 
 def judge(variant: Variant, config: ImageConfig, runs: Runs) -> list[ContractFinding]:
     """Return a finding for everything that the variant owes, and one for every declared difference that is none."""
-    of_config = {check.name: found(config, variant) for check, found in CONFIG}
+    of_config = {check.name: answer(config, variant) for check, answer in CONFIG}
     owed = [check.name for check in promised(variant.version)]
     findings = []
     for name in owed:
-        found = of_config[name] if name in of_config else _found(name, runs)
-        findings.append(_finding(name, found, variant.differences.get(name, "")))
+        text = of_config[name] if name in of_config else _found(name, runs)
+        findings.append(_finding(name, text, variant.differences.get(name, "")))
     known = {check.name for check in CHECKS}
     for name, reason in variant.differences.items():
         if name not in owed:
-            found = (
-                f"Python {variant.version} is not required to have it" if name in known else "unknown contract check"
-            )
-            findings.append(ContractFinding(name, ContractState.STALE, found, reason))
+            text = f"Python {variant.version} is not required to have it" if name in known else "unknown contract check"
+            findings.append(ContractFinding(name, ContractState.STALE, text, reason))
     return findings
 
 
 def _found(name: str, runs: Runs) -> str:
     """Return what was found in all runs, or in each that is not as the others."""
-    found = {run: answers.get(name, NO_ANSWER) for run, answers in runs.items()}
-    if len(set(found.values())) == 1:
-        return next(iter(found.values()))
-    return "; ".join(f"{run}: {text}" for run, text in found.items() if text)
+    answers_by_run = {run: answers.get(name, NO_ANSWER) for run, answers in runs.items()}
+    if len(set(answers_by_run.values())) == 1:
+        return next(iter(answers_by_run.values()))
+    return "; ".join(f"{run}: {text}" for run, text in answers_by_run.items() if text)
 
 
 def _finding(name: str, found: str, reason: str) -> ContractFinding:

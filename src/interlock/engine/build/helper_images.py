@@ -89,7 +89,7 @@ def _built_here() -> list[str]:
     A tag and a label say what whoever made an image likes; its id is a sum of what is in it.
     """
     try:
-        return [str(one) for one in parse_json((cache_folder() / BUILT_HERE).read_bytes())]
+        return [str(name) for name in parse_json((cache_folder() / BUILT_HERE).read_bytes())]
     except (OSError, ValueError, TypeError):
         return []
 

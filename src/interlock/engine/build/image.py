@@ -181,8 +181,8 @@ def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
             file=file, key="places", found=tried, todo=f"Set {MIRROR} to a URL or folder that has the file."
         )
     if EXIT_CODE.format(NO_PROFILE) in log:
-        found = next(iter(NO_PROFILE_WORDS.findall(log)), "no stored profile fits")
-        return NoProfileError(file=file, found=found, todo="Train one: interlock train")
+        why = next(iter(NO_PROFILE_WORDS.findall(log)), "no stored profile fits")
+        return NoProfileError(file=file, found=why, todo="Train one: interlock train")
     if EXIT_CODE.format(WRONG_SUM) in log:
         return BuildError(
             file=file,
@@ -321,7 +321,7 @@ def contradictions(variant: Variant, facts: Facts) -> list[tuple[str, str, str]]
         ("proof.thread_flavour", proof.thread_flavour.value, facts.thread_flavour.value),
         ("proof.gil", proof.gil.value, facts.gil.value),
     ]
-    wrong = [(key, declared, found) for key, declared, found in checks if declared != found]
+    wrong = [(key, declared, actual) for key, declared, actual in checks if declared != actual]
     if proof.thread_library is not None and proof.thread_library not in facts.loaded_libraries:
         wrong.append(("proof.thread_library", proof.thread_library, " ".join(facts.loaded_libraries)))
     if facts.optimisation != proof.optimisation:
@@ -331,11 +331,11 @@ def contradictions(variant: Variant, facts: Facts) -> list[tuple[str, str, str]]
 
 def require_proof(variant: Variant, facts: Facts) -> None:
     """Raise BuildError for the first declaration that the image contradicts."""
-    for key, declared, found in contradictions(variant, facts):
+    for key, declared, actual in contradictions(variant, facts):
         raise BuildError(
             file=variant.file,
             key=key,
-            found=f"declared '{declared}', but the built image shows '{found}'",
+            found=f"declared '{declared}', but the built image shows '{actual}'",
             todo="Correct the build's flags, or declare what it really is.",
         )
 

@@ -214,9 +214,9 @@ class MadeFiles:
         """
         said = self._read("metadata.json")
         known = parse_json(said.encode()) if said else {}
-        for one in (self._read("id"), str(known.get("containerimage.digest", ""))):
+        for name in (self._read("id"), str(known.get("containerimage.digest", ""))):
             with suppress(ImageNotFound, NullResource):
-                return str(client.images.get(one).id)
+                return str(client.images.get(name).id)
         return None
 
     def _read(self, name: str) -> str:

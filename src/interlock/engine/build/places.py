@@ -57,9 +57,11 @@ class Answers:
 
     def lacking(self, sources: Iterable[Download], cache: Path) -> dict[str, str]:
         """Return, by SHA-256, why a source cannot be had now; an empty text if it is here or a place has it."""
-        urls = {one.sha256: [] if kept(one, cache).is_file() else list(urls_of(one)) for one in sources}
-        self._ask({url for some in urls.values() for url in some} - self.said.keys())
-        return {sum_: self._words(some) for sum_, some in urls.items()}
+        urls = {
+            download.sha256: [] if kept(download, cache).is_file() else list(urls_of(download)) for download in sources
+        }
+        self._ask({url for known_urls in urls.values() for url in known_urls} - self.said.keys())
+        return {sum_: self._words(known_urls) for sum_, known_urls in urls.items()}
 
     def _words(self, urls: Sequence[str]) -> str:
         if not all(self.said[url] for url in urls):

@@ -66,7 +66,7 @@ def read_contents(client: DockerClient, image: str) -> Contents:
                 image_id=str(here.id),
                 digest=known_digest(here),
                 created=datetime.fromisoformat(here.attrs["Created"]),
-                debian=[one for data in files(DPKG).values() for one in debian_packages(data)],
+                debian=[package for data in files(DPKG).values() for package in debian_packages(data)],
                 distributions=sorted({_distribution(data) for data in files(LIBRARY, METADATA).values()}),
                 packed=sorted(
                     (name.split("/")[-1], hashlib.sha256(data).hexdigest()) for name, data in files(PACKED).items()
@@ -82,8 +82,10 @@ def read_contents(client: DockerClient, image: str) -> Contents:
 def debian_packages(status: bytes) -> list[tuple[str, str, str]]:
     """Return the name, version and architecture of each package that dpkg's list says is installed."""
     listed = map(HeaderParser().parsestr, status.decode(errors="replace").split("\n\n"))
-    installed = [one for one in listed if str(one["Status"]).endswith(" installed")]
-    return sorted((str(one["Package"]), str(one["Version"]), str(one["Architecture"])) for one in installed)
+    installed = [package for package in listed if str(package["Status"]).endswith(" installed")]
+    return sorted(
+        (str(package["Package"]), str(package["Version"]), str(package["Architecture"])) for package in installed
+    )
 
 
 def _distribution(metadata: bytes) -> tuple[str, str]:
@@ -95,7 +97,9 @@ def _files(container: Container, path: str, wanted: re.Pattern[str] = re.compile
     """Return the files at this path whose names match; none if there is no such path."""
     try:
         with archive(container, path, MOST_BYTES) as tar:
-            named = ((one.name, tar.extractfile(one)) for one in tar if one.isreg() and wanted.search(one.name))
+            named = (
+                (entry.name, tar.extractfile(entry)) for entry in tar if entry.isreg() and wanted.search(entry.name)
+            )
             return {name: content.read(MOST_RECORD) for name, content in named if content}
     except NothingThereError:
         return {}

@@ -176,8 +176,8 @@ def _from_pip(download: Download, cache: Path) -> bytes | None:
 
 def _tags(file: str) -> list[str]:
     """Return pip's options for the interpreter of a wheel, which is not the one that runs pip; none if it is none."""
-    found = WHEEL.search(file)
-    return [word for pair in zip(TAGS, found.groups(), strict=True) for word in pair] if found else []
+    match = WHEEL.search(file)
+    return [word for pair in zip(TAGS, match.groups(), strict=True) for word in pair] if match else []
 
 
 def folders_of(prefix: Prefix) -> list[Path]:
@@ -205,13 +205,13 @@ def find_prefix(variant: Variant, prefix: Prefix) -> Path:
 
 def packed_files(prefix: Path) -> list[Path]:
     """Return what of the prefix goes into an image, sorted: no tests, no static libraries, no byte code."""
-    found = []
+    kept_files = []
     for folder, folders, files in os.walk(prefix):
         below = Path(folder).relative_to(prefix)
         folders[:] = sorted(name for name in folders if not NOT_PACKED.search(str(below / name)))
         links = [name for name in folders if (prefix / below / name).is_symlink()]
-        found += [below / name for name in (*links, *files) if not NOT_PACKED.search(str(below / name))]
-    return sorted(found)
+        kept_files += [below / name for name in (*links, *files) if not NOT_PACKED.search(str(below / name))]
+    return sorted(kept_files)
 
 
 def identity(prefix: Path, files: list[Path]) -> str:
@@ -268,8 +268,8 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 def libraries(prefix: Path, files: list[Path]) -> list[Path]:
     """Return the shared libraries outside the prefix that its programs and modules link, by name, without libc's."""
     said = "".join(run_here(["ldd", str(path)]).stdout for path in _elf_files(prefix, files))
-    found = {name: Path(place) for name, place in SAID.findall(said) if not LIBC.match(name)}
-    return [place for _, place in sorted(found.items()) if not place.is_relative_to(prefix)]
+    linked = {name: Path(place) for name, place in SAID.findall(said) if not LIBC.match(name)}
+    return [place for _, place in sorted(linked.items()) if not place.is_relative_to(prefix)]
 
 
 def _elf_files(prefix: Path, files: list[Path]) -> Iterator[Path]:

@@ -25,11 +25,11 @@ def in_few_steps(
     comes last: nothing that makes the image may need it.
     """
     filled = {name: value for name, value in arguments.items() if name in SHOWN or not value}
-    stages = [[_filled(one, filled) for one in stage if not _declares(one, filled)] for stage in _stages(dockerfile)]
+    stages = [[_filled(line, filled) for line in stage if not _declares(line, filled)] for stage in _stages(dockerfile)]
     words = " ".join(f'"{name}"="{_escaped(value)}"' for name, value in labels.items())
     last = [*stages[-1], f"LABEL {words}"]
     middle = stages[1:-1] if is_shared else [_in_one(stage) for stage in stages[1:-1]]
-    return "\n".join(one for stage in (stages[0], *middle, _configured_once(last)) for one in stage) + "\n"
+    return "\n".join(line for stage in (stages[0], *middle, _configured_once(last)) for line in stage) + "\n"
 
 
 def remaining(arguments: Mapping[str, str], dockerfile: str) -> dict[str, str]:
@@ -40,10 +40,10 @@ def remaining(arguments: Mapping[str, str], dockerfile: str) -> dict[str, str]:
 def _stages(dockerfile: str) -> list[list[str]]:
     """Return the instructions of each stage; those before the first FROM, which no stage has, come first."""
     stages: list[list[str]] = [[]]
-    for one in INSTRUCTION.findall(dockerfile):
-        if one.startswith("FROM "):
+    for instruction in INSTRUCTION.findall(dockerfile):
+        if instruction.startswith("FROM "):
             stages.append([])
-        stages[-1].append(one)
+        stages[-1].append(instruction)
     return stages
 
 
@@ -60,21 +60,21 @@ def _filled(instruction: str, values: Mapping[str, str]) -> str:
 
 def _in_one(stage: Sequence[str]) -> list[str]:
     """Return the stage with its scripts copied in one step and run in one step."""
-    copies = [one for one in stage if one.startswith("COPY ") and one.endswith(f" {INTO}")]
+    copies = [line for line in stage if line.startswith("COPY ") and line.endswith(f" {INTO}")]
     if not copies:
         return list(stage)
-    runs = [one for one in stage if one.startswith("RUN ") and stage.index(one) > stage.index(copies[0])]
-    sources = " ".join(one.removeprefix("COPY ").removesuffix(INTO).strip() for one in copies)
-    others = [one for one in stage if one not in copies + runs]
-    return [*others, f"COPY {sources} {INTO}", "RUN " + " && ".join(one.removeprefix("RUN ") for one in runs)]
+    runs = [line for line in stage if line.startswith("RUN ") and stage.index(line) > stage.index(copies[0])]
+    sources = " ".join(line.removeprefix("COPY ").removesuffix(INTO).strip() for line in copies)
+    rest = [line for line in stage if line not in copies + runs]
+    return [*rest, f"COPY {sources} {INTO}", "RUN " + " && ".join(line.removeprefix("RUN ") for line in runs)]
 
 
 def _configured_once(stage: Sequence[str]) -> list[str]:
     """Return the stage with one ENV and one LABEL, at its end."""
     kinds = ("ENV ", "LABEL ")
-    rest = [one for one in stage if not one.startswith(kinds)]
-    words = {kind: [one.removeprefix(kind) for one in stage if one.startswith(kind)] for kind in kinds}
-    return [*rest, *(kind + " ".join(some) for kind, some in words.items() if some)]
+    rest = [line for line in stage if not line.startswith(kinds)]
+    words = {kind: [line.removeprefix(kind) for line in stage if line.startswith(kind)] for kind in kinds}
+    return [*rest, *(kind + " ".join(values) for kind, values in words.items() if values)]
 
 
 def _escaped(text: str) -> str:

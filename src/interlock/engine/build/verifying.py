@@ -54,14 +54,14 @@ def verify(builder: ImageBuilder, name: str) -> Built:
     return built
 
 
-def _compare(client: DockerClient, plan: ImagePlan, one: str, other: str, path: str) -> None:
+def _compare(client: DockerClient, plan: ImagePlan, first: str, other: str, path: str) -> None:
     """Raise BuildError unless two images have the same last layer, which is below a path; remove the second one."""
     try:
-        if last_layer(client, one) != last_layer(client, other):
-            raise _not_reproducible(client, plan.variant.name, one, other, path)
+        if last_layer(client, first) != last_layer(client, other):
+            raise _not_reproducible(client, plan.variant.name, first, other, path)
     finally:
         # An engine that finds the very same files again may answer with the very same image.
-        if one != other:
+        if first != other:
             with suppress(APIError):
                 client.images.remove(other)
 
@@ -71,8 +71,8 @@ def last_layer(client: DockerClient, image_id: str) -> str:
     return str(client.images.get(image_id).attrs["RootFS"]["Layers"][-1])
 
 
-def _not_reproducible(client: DockerClient, name: str, one: str, other: str, path: str) -> BuildError:
-    differing = sorted(_entries(client, one, path) ^ _entries(client, other, path))
+def _not_reproducible(client: DockerClient, name: str, first: str, other: str, path: str) -> BuildError:
+    differing = sorted(_entries(client, first, path) ^ _entries(client, other, path))
     paths = list(dict.fromkeys(path for path, _ in differing))
     more = f" and {len(paths) - NAMED_FILES} more" if len(paths) > NAMED_FILES else ""
     return BuildError(

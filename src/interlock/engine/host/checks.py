@@ -33,7 +33,7 @@ def of_probe() -> MachineCheck:
 
 
 def _engine() -> MachineCheck:
-    lost = "networks and memory are not isolated; services, conditions and cold caches need a container engine"
+    lost = "networks and memory are not isolated; services and cold caches need a container engine"
     return MachineCheck(
         "engine",
         CheckState.WARNING,

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from interlock.catalog.project import Catalog
-from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build import builds
 from interlock.engine.build.places import Answers
 from interlock.engine.host import memory, profiler, sandbox, servers, toolchain
@@ -25,6 +24,7 @@ from interlock.engine.host.prefixes import PrefixBuilder
 from interlock.engine.ownership import Life, life_of, mark
 from interlock.engine.protocol import (
     NOTHING,
+    USUAL,
     Answer,
     BuildOptions,
     CoreSet,
@@ -33,6 +33,7 @@ from interlock.engine.protocol import (
     Needs,
     OnStep,
     OwnStart,
+    Surroundings,
     UserContainer,
 )
 from interlock.errors import UnsupportedHereError, UsageError
@@ -143,14 +144,12 @@ class HostWorkspace:
         with servers.serving(place, server) as url:
             yield HostNetwork(self, url)
 
-    def open_tools_sandbox(self, *, unconfined: bool = False) -> sandbox.HostSandbox:
-        if unconfined:
-            raise refused(Feature.COUNTERS)
+    def open_tools_sandbox(self) -> sandbox.HostSandbox:
         return self.open(None)
 
-    def open(self, prefix: Path | None, surroundings: Surroundings = PRODUCTION) -> sandbox.HostSandbox:
+    def open(self, prefix: Path | None) -> sandbox.HostSandbox:
         place = sandbox.SandboxPlace(self.folder / "tools", self.folder / "disk", self.memory, self.account)
-        return sandbox.open_sandbox(prefix, surroundings, place)
+        return sandbox.open_sandbox(prefix, place)
 
 
 @dataclass(frozen=True)
@@ -163,15 +162,12 @@ class HostNetwork:
     can_evict: bool = False  # a prefix of this machine is shared by several cells
 
     def open_sandbox(
-        self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
+        self, image_id: str, surroundings: Surroundings = USUAL, packages: Mapping[str, str] = NOTHING
     ) -> sandbox.HostSandbox:
-        """Open a sandbox; a prefix is on a file system of this machine already, as if it were on a volume."""
-        if surroundings.interpreter == "volume":
-            surroundings = surroundings.model_copy(update={"interpreter": None})
-        # What it may do here is what the user may do.
-        return self.workspace.open(Path(image_id), surroundings.model_copy(update={"rights": ()}))
+        """Open a sandbox: what it may do is what the user may, and a prefix is on this machine as if on a volume."""
+        return self.workspace.open(Path(image_id))
 
-    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> sandbox.HostSandbox:
+    def open_limits_sandbox(self, surroundings: Surroundings = USUAL) -> sandbox.HostSandbox:
         return self.workspace.open(None)
 
     def started(self, start: OwnStart) -> AbstractContextManager[UserContainer]:

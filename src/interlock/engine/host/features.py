@@ -8,13 +8,11 @@ from interlock.errors import UnsupportedHereError
 
 CHOOSE = "Choose --engine docker or podman."
 ONLY_IN_CONTAINERS = {
-    Feature.CONDITIONS: "a condition needs a container engine",
     Feature.SERVICES: "services run in containers",
     Feature.LOAD: "the load on a service needs a container engine",
     Feature.USER_IMAGES: "a user's image needs a container engine",
     Feature.WHOLE_CORE: "what of the core set needs containers is left out",
     Feature.IMAGES: "each machine builds for itself",
-    Feature.COUNTERS: "they are counted only in containers",
     Feature.CPU_TIME: "only a container's CPU time is counted",
 }
 

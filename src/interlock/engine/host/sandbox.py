@@ -21,7 +21,6 @@ from typing import IO, cast
 import psutil
 
 from interlock.catalog.types import DISK, MOUNT, SCRATCH
-from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import LAUNCH, MOST_OUTPUT_BYTES, Agent, flood
 from interlock.engine.ended import NOT_FOUND, Ended
 from interlock.engine.host import profiler
@@ -134,13 +133,8 @@ class SandboxPlace:
     account: Account = MYSELF
 
 
-def open_sandbox(prefix: Path | None, surroundings: Surroundings, place: SandboxPlace) -> HostSandbox:
-    """Open a sandbox; UnsupportedHereError for surroundings that only a container has.
-
-    EngineError if its folders cannot be made, and then none of them is left.
-    """
-    if surroundings != PRODUCTION:
-        raise refused(Feature.CONDITIONS)
+def open_sandbox(prefix: Path | None, place: SandboxPlace) -> HostSandbox:
+    """Open a sandbox; EngineError if its folders cannot be made, and then none of them is left."""
     name = f"cell-{secrets.token_hex(4)}"
     folder, on_disk = place.memory / name, place.disk / name
     try:

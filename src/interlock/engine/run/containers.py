@@ -13,13 +13,12 @@ from docker.errors import APIError, DockerException, NotFound
 from docker.models.containers import Container
 from docker.types import Mount
 
-from interlock.catalog.types import DISK, MOUNT, PREFIX, SCRATCH
-from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.catalog.types import DISK, MOUNT, PREFIX
 from interlock.engine.agent import LAUNCH
 from interlock.engine.build.sources import tar_of
 from interlock.engine.client import FREE_SPACE, SEE_LOG, engine_errors, name_of, no_space
 from interlock.engine.ownership import labels_of
-from interlock.engine.protocol import MEMORY_BYTES, CpuUsed
+from interlock.engine.protocol import MEMORY_BYTES, USUAL, CpuUsed, Surroundings
 from interlock.engine.run.execution import NUMBER, execute
 from interlock.engine.run.leftovers import remove
 from interlock.engine.run.rights import ROOT, SCRATCH_BYTES, of_cell, of_installation
@@ -32,7 +31,6 @@ SERVER_PORT = 8080
 SERVER_FILES = "/srv/files"
 SERVER_READY_S = 60
 SERVER_FILES_BYTES = SCRATCH_BYTES
-PREFIX_BYTES = 512 * 2**20
 CPU_FILES = [
     "/sys/fs/cgroup/cpu.stat",
     "/sys/fs/cgroup/cpuacct/cpuacct.usage_user",
@@ -133,11 +131,11 @@ class CellOptions:
     experiment: str
     volume: str | None
     network: str | None
-    surroundings: Surroundings = PRODUCTION
+    surroundings: Surroundings = USUAL
     packages: Mapping[str, str] = field(default_factory=dict)  # places of volumes with packages, by their names
 
 
-def start_idle(client: DockerClient, experiment: str, image_id: str, *, unconfined: bool) -> Container:
+def start_idle(client: DockerClient, experiment: str, image_id: str) -> Container:
     """Start a container of the instruments' own image, in which probes are tried."""
     with engine_errors("the engine cannot start a container"):
         idle = client.containers.create(
@@ -145,47 +143,33 @@ def start_idle(client: DockerClient, experiment: str, image_id: str, *, unconfin
             IDLE,
             network_mode="none",
             labels=labels_of(experiment),
-            **of_cell(PRODUCTION.model_copy(update={"seccomp": "unconfined" if unconfined else "default"})),
+            **of_cell(USUAL),
         )
         idle.start()
     return idle
 
 
 # The image is root's, and so is Docker's new volume; Podman's is the cell's own user's already.
-OPEN_TO_ALL = 'mkdir -p "$@" && for place; do if [ -O "$place" ]; then chmod 1777 "$place" || exit; fi; done'
+OPEN_DISK = f"mkdir -p {DISK} && if [ -O {DISK} ]; then chmod 1777 {DISK}; fi"
 
 
 def start_cell(client: DockerClient, image_id: str, options: CellOptions) -> Container:
     """Start a container that idles; `run_process` starts processes in it."""
     try:
-        on = {None: _run, "image": _run, "volume": _run_with_prefix_on_volume, "tmpfs": _run_with_prefix_in_memory}
-        container = on[options.surroundings.interpreter](client, image_id, options)
-        if places := _written(options.surroundings):
-            _must_work(container, ["sh", "-c", OPEN_TO_ALL, "sh", *places])
+        container = _run(client, image_id, options)
+        if "disk" in options.surroundings.rights:
+            _open_disk(container)
         return container
     except DockerException as error:
         todo = FREE_SPACE if no_space(str(error)) else SEE_LOG
         raise EngineError(found=f"the engine cannot start a cell: {error}", todo=todo) from None
 
 
-def _written(surroundings: Surroundings) -> list[str]:
-    """Return the places of a cell that are root's until they are opened to the cell's user."""
-    made = {SCRATCH: surroundings.scratch == "image", DISK: "disk" in surroundings.rights}
-    return [place for place, wanted in made.items() if wanted]
-
-
-def _run_with_prefix_on_volume(client: DockerClient, image_id: str, options: CellOptions) -> Container:
-    """Start a container with a copy of the image's /usr/local on the engine's own file system, bind-mounted.
-
-    A volume that is new takes over what the image has at its place; one without a name goes with the container.
-    """
-    return _run(client, image_id, options, Mount(PREFIX, None))
-
-
-def _run(client: DockerClient, image_id: str, options: CellOptions, *volumes: Mount) -> Container:
+def _run(client: DockerClient, image_id: str, options: CellOptions) -> Container:
     """Start a container without an init process: the launcher is one, and makes no system call while it idles."""
     network = _online(options.network) if options.network else {"network_mode": "none"}
-    disk = [Mount(DISK, None)] if "disk" in options.surroundings.rights else []
+    # A volume without a name goes with the container; a new one takes over what the image has at its place.
+    wanted = {DISK: "disk" in options.surroundings.rights, PREFIX: options.surroundings.prefix_on_volume}
     places = {**({options.volume: MOUNT} if options.volume else {}), **options.packages}
     read_only = {name: {"bind": place, "mode": "ro"} for name, place in places.items()}
     return client.containers.run(
@@ -194,8 +178,7 @@ def _run(client: DockerClient, image_id: str, options: CellOptions, *volumes: Mo
         entrypoint=[],
         detach=True,
         volumes=read_only,
-        # Without a name it goes with the container.
-        mounts=[*disk, *volumes],
+        mounts=[Mount(place, None) for place, is_wanted in wanted.items() if is_wanted],
         labels=labels_of(options.experiment),
         **of_cell(options.surroundings),
         **memory_limits(),
@@ -212,30 +195,12 @@ def _online(network: str) -> dict[str, Any]:
     return {"network": network, "dns_opt": ["timeout:1", "attempts:1"], "extra_hosts": known}
 
 
-def _run_with_prefix_in_memory(client: DockerClient, image_id: str, options: CellOptions) -> Container:
-    """Start a container with a copy of the image's /usr/local on a tmpfs.
-
-    The engine's tmpfs mounts start empty and cannot be copied into from outside. A volume that is a tmpfs keeps its
-    content as long as any container mounts it: one fills it and holds it until the cell mounts it as well.
-    """
-    tmpfs = {"type": "tmpfs", "device": "tmpfs", "o": f"size={PREFIX_BYTES}"}
-    volume = client.volumes.create(driver="local", driver_opts=tmpfs, labels=labels_of(options.experiment))
-    holder = _run(client, image_id, options, Mount("/prefix", volume.name))
-    try:
-        _must_work(holder, ["cp", "-a", f"{PREFIX}/.", "/prefix/"])
-        return _run(client, image_id, options, Mount(PREFIX, volume.name))
-    finally:
-        remove(holder)
-
-
-def _must_work(container: Container, argv: list[str]) -> None:
-    """Run argv in a cell as the owner of the image's files, who has no other right."""
-    done = execute(container.client, container.id, argv, user=ROOT)
+def _open_disk(container: Container) -> None:
+    """Open a cell's disk to its user, as the owner of the image's files, who has no other right."""
+    done = execute(container.client, container.id, ["sh", "-c", OPEN_DISK], user=ROOT)
     if not done.ok:
         said = (done.stdout + done.stderr).strip()
-        raise EngineError(
-            found=f"{argv[0]} failed in a cell: {said}", todo="Correct the condition in workloads/conditions.toml."
-        )
+        raise EngineError(found=f"the disk of a cell cannot be opened to its user: {said}", todo=SEE_LOG)
 
 
 def remove_network(client: DockerClient, name: str) -> None:

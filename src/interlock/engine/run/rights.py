@@ -12,7 +12,7 @@ from typing import Any
 from docker.types import Ulimit
 
 from interlock.catalog.types import SCRATCH
-from interlock.catalog.variants import Surroundings
+from interlock.engine.protocol import Surroundings
 
 # Nobody's user, which every Debian image knows by a name. Its home is where it can write.
 USER, ROOT = "65534:65534", "0:0"
@@ -26,27 +26,24 @@ SCRATCH_BYTES = 768 * 2**20
 TMP, TMP_BYTES = "/tmp", 64 * 2**20  # noqa: S108  a path in a container
 # Where one limit is given Podman gives the others its own, which a root without CAP_SYS_RESOURCE cannot raise.
 ULIMITS = {"fsize": FILE_BYTES, "nofile": 4096, "nproc": PROCESSES}
-ENGINES_LIST = "seccomp=unconfined"
 # What root does with files and processes of several users: unpack packages, become one of them, end what it left.
 OF_ROOT = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"]
 
 
-def without_rights(*security: str) -> dict[str, Any]:
+def without_rights() -> dict[str, Any]:
     """Return a container's options with which nothing in it has, or gets, a right of the administrator."""
-    return {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges", *security], "pids_limit": PROCESSES}
+    return {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "pids_limit": PROCESSES}
 
 
 def of_cell(surroundings: Surroundings) -> dict[str, Any]:
     """Return the options of a cell: nobody's user, a read-only root, and what its workload asks for in its file."""
-    scratch = {SCRATCH: f"size={SCRATCH_BYTES}"} if surroundings.scratch == "tmpfs" else {}
-    writable = "writable-root" in surroundings.rights or surroundings.scratch == "image"
     return {
-        **without_rights(*([ENGINES_LIST] if surroundings.seccomp == "unconfined" else [])),
+        **without_rights(),
         "user": ROOT if "root" in surroundings.rights else USER,
         "environment": {"HOME": SCRATCH},
-        "read_only": not writable,
+        "read_only": "writable-root" not in surroundings.rights,
         # Programs may be run from it, as from an image's own.
-        "tmpfs": {**scratch, TMP: f"size={TMP_BYTES},mode=1777,exec"},
+        "tmpfs": {SCRATCH: f"size={SCRATCH_BYTES}", TMP: f"size={TMP_BYTES},mode=1777,exec"},
         "ulimits": [Ulimit(name=name, soft=value, hard=value) for name, value in ULIMITS.items()],
     }
 

@@ -13,19 +13,20 @@ from docker.models.containers import Container
 from requests.exceptions import RequestException
 
 from interlock.catalog.types import MOUNT
-from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
 from interlock.engine.client import engine_errors
 from interlock.engine.ended import Ended, last_lines
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import (
     NOTHING,
+    USUAL,
     Answer,
     Counting,
     CpuUsed,
     LoadRun,
     OwnStart,
     StackOptions,
+    Surroundings,
     UserSurroundings,
 )
 from interlock.engine.run import containers, execution, leftovers, profiler, user_containers
@@ -176,11 +177,10 @@ class ContainerWorkspace:
             if not named:
                 containers.remove_network(client, name)
 
-    def open_tools_sandbox(self, *, unconfined: bool = False) -> ContainerSandbox:
+    def open_tools_sandbox(self) -> ContainerSandbox:
         if self.instruments_image_id is None:
             raise UnsupportedHereError(found="profiling was not set up", todo="Run without --no-profile.")
-        idle = containers.start_idle(self.client, self.owner, self.instruments_image_id, unconfined=unconfined)
-        return self.sandbox(idle)
+        return self.sandbox(containers.start_idle(self.client, self.owner, self.instruments_image_id))
 
     def sandbox(self, container: Container, network: str | None = None) -> ContainerSandbox:
         return ContainerSandbox(self.client, container, self.owner, self.instruments_image_id, network)
@@ -212,11 +212,11 @@ class ContainerNetwork:
     can_evict: bool = True
 
     def open_sandbox(
-        self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
+        self, image_id: str, surroundings: Surroundings = USUAL, packages: Mapping[str, str] = NOTHING
     ) -> ContainerSandbox:
         return self.workspace.open_in(image_id, self.name, surroundings, packages)
 
-    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> ContainerSandbox:
+    def open_limits_sandbox(self, surroundings: Surroundings = USUAL) -> ContainerSandbox:
         return self.workspace.open_in(self.workspace.helper_image_ids["limits"], self.name, surroundings, NOTHING)
 
     @contextmanager

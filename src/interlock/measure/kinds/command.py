@@ -97,7 +97,6 @@ class UsersCommand(Command):
     """A command in a user's own image."""
 
     is_proved = wants_fresh_slot = True
-    no_instructions = "instructions of a user's tests are not counted"
     memory = "--memory is its limit"
 
 

@@ -66,7 +66,6 @@ class Kind(ABC):
     is_listed: ClassVar[bool] = False
     needs_load: ClassVar[bool] = False
     phase: ClassVar[str] = PROGRAM_PHASE
-    no_instructions: ClassVar[str] = ""  # why they are not counted
     memory: ClassVar[str] = f"a cell has {MEMORY_BYTES / 2**30:g} GiB"
 
     @property

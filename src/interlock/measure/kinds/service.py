@@ -39,7 +39,6 @@ MARGIN_S = 30
 SHOWN = 60
 # Of a service that does not answer: how long it is watched while it is asked.
 STANDS_STILL_S = 5
-NO_INSTRUCTIONS = "instructions are not counted of services: how many requests there will be is not known before"
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,6 @@ class Service(Program):
     is_tried = False
     needs_load = True
     phase = COMMAND_PHASE
-    no_instructions = NO_INSTRUCTIONS
     leaves_traces = True
 
     def is_in_order(self, track: Track) -> bool:

@@ -15,7 +15,6 @@ from interlock.engine.ended import last_lines
 from interlock.engine.protocol import CpuUsed, Network, OwnStart, UserContainer
 from interlock.errors import LazyModule, WorkloadError
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind, Working
-from interlock.measure.kinds.service import NO_INSTRUCTIONS
 from interlock.measure.processes import NOTHING_RUN, OK
 from interlock.measure.pyperf_runs import run_metadata
 from interlock.measure.services import HealthCheck, parse_wrk, wait_until_healthy
@@ -136,7 +135,6 @@ class UsersService(Kind):
     is_proved = True
     needs_load = True
     phase = COMMAND_PHASE
-    no_instructions = NO_INSTRUCTIONS
     memory = "--memory is its limit"
 
     def words(self, loops: str, take: Repetition | None) -> list[str]:

@@ -35,13 +35,13 @@ class Dot:
 
 @dataclass(frozen=True)
 class Dots:
-    """The chart of one benchmark; `band` are the ends of what is the same, around `one`."""
+    """The chart of one benchmark; `band` are the ends of what is the same, around `centre`."""
 
     title: str
     says: str
     ticks: dict[str, float]
     band: tuple[float, float]
-    one: float
+    centre: float
     rows: tuple[Dot, ...]
 
 
@@ -62,7 +62,7 @@ def dots_of(table: Table) -> Dots | None:
         ),
         ticks={f"{tick:g}x": axis.place(tick) for tick in log_ticks(axis.low, axis.high, MOST_TICKS)},
         band=(axis.place(1 / band), axis.place(band)),
-        one=axis.place(1),
+        centre=axis.place(1),
         rows=tuple(_dot(table, row, axis) for row in compared),
     )
 

@@ -1,0 +1,88 @@
+"""Which image of a variant is pulled: the newest version that the registry has, or the published one by its digest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from docker import DockerClient
+
+from interlock.catalog import published
+from interlock.catalog.project import Catalog
+from interlock.catalog.published import Published
+from interlock.engine.build.image import ImagePlan, id_of_tag
+from interlock.engine.names import Registry
+from interlock.engine.protocol import OnStep
+from interlock.engine.registry import pull, why_missing
+from interlock.errors import TagError
+from interlock.results.experiments import Built, PassedOver
+
+# An image that was moved, its state, and a note.
+Row = tuple[Built, str, str]
+
+
+def published_names(known: Catalog, names: list[str], *, named: bool) -> list[str]:
+    """Return the variants that are published; TagError if a named one is not, or none is."""
+    there = [name for name in names if name in known.published]
+    for name in names if named else ():
+        if name not in there:
+            raise _unpublished(name, "is not published")
+    if not there:
+        raise _unpublished("", "nothing is published yet")
+    return there
+
+
+def _unpublished(name: str, found: str) -> TagError:
+    """Return the error of an image that the project has not published."""
+    todo = f"Build it (`interlock build {name or 'VARIANT'}`), or name a team's registry with --registry."
+    return TagError(file=published.FILE, key=name, found=found, todo=todo)
+
+
+def pull_published(
+    client: DockerClient, versions: list[ImagePlan], place: Registry, on_step: OnStep, expected: Published
+) -> Row:
+    """Pull a published image by its digest; TagError if the registry has it no more."""
+    for passed, plan in enumerate(versions):
+        if plan.variant.version == expected.version:
+            row = _pulled(client, _after(versions[:passed], plan, place), place, on_step, expected.digest)
+            if row is not None:
+                return row
+    found = f"{place.name} has no image {expected.digest} of {expected.version} any more"
+    raise _unpublished(versions[0].variant.name, found)
+
+
+def pull_newest(
+    client: DockerClient, versions: list[ImagePlan], place: Registry, on_step: OnStep, *, named: bool
+) -> Row | None:
+    """Pull the newest version of an image that there is.
+
+    None if the registry has none and it was not named; TagError if it was, or if the tag is an image of other files.
+    """
+    for passed, plan in enumerate(versions):
+        row = _pulled(client, _after(versions[:passed], plan, place), place, on_step)
+        if row is not None:
+            return row
+    newest = versions[0]
+    of_other_files = why_missing(client, newest, place)
+    if of_other_files is not None:
+        raise of_other_files
+    if named:
+        raise TagError(
+            key=newest.variant.name,
+            found=f"{place.name} has no image of it that was built from its current file",
+            todo=f"Push it where it is built: interlock push --registry {place.name} {newest.variant.name}",
+        )
+    return None
+
+
+def _after(passed: list[ImagePlan], plan: ImagePlan, place: Registry) -> ImagePlan:
+    """Return a plan that says which newer versions the registry does not have."""
+    reason = f"{place.name} has no image of it"
+    return replace(plan, passed_over=[PassedOver(version=newer.variant.version, reason=reason) for newer in passed])
+
+
+def _pulled(client: DockerClient, plan: ImagePlan, place: Registry, on_step: OnStep, digest: str = "") -> Row | None:
+    before = id_of_tag(client, plan.tag)
+    pulled = pull(client, plan, place, on_step, digest)
+    if pulled is None:
+        return None
+    return pulled, "unchanged" if pulled.image_id == before else "pulled", pulled.fallback_words

@@ -1,0 +1,65 @@
+"""How long an experiment will take, and which of its rows there are soon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from interlock.analysis import durations
+from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.measure.ending import Ending
+from interlock.measure.stages import first_variants
+from interlock.results import store
+from interlock.results.experiments import Experiment
+from interlock.results.settings import Settings
+
+
+def of_builds(paths: ProjectPaths, known: Catalog, missing: Sequence[str]) -> durations.DurationEstimate:
+    """Return how long these variants take to build, here if they were built here, else as the project recorded."""
+    usual_s = store.read_durations(paths.cache)
+    optimised = {name: variant.optimisations for name, variant in known.variants.items()}
+    return durations.of_builds(missing, usual_s, store.latest_builds(paths.reference), optimised)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How long an experiment will take, as far as earlier builds and experiments tell."""
+
+    paths: ProjectPaths
+    known: Catalog
+    settings: Settings
+    earlier: Sequence[Experiment]
+    ending: Ending
+
+    @property
+    def alike(self) -> dict[str, bool]:
+        """Return what an earlier experiment must have in common for its times to tell this one's."""
+        return {"quick": self.settings.quick, "fixed": not self.settings.looks}
+
+    def of_all(self, missing: Sequence[str]) -> str:
+        """Return how many rows there are, and how long building these variants and measuring takes."""
+        settings = self.settings
+        cells = len(settings.variants) + 1  # the twin
+        measuring = durations.of_measuring(settings.workloads, cells, self.earlier, **self.alike)
+        number = len(settings.workloads)
+        size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
+        built = of_builds(self.paths, self.known, missing).words
+        return f"{size}: {built}; {measuring.within(self.ending.budget_s).words}"
+
+    def first(self, known: Catalog, missing: Sequence[str]) -> list[str]:
+        """Return the variants that are built and measured first; none where all are at once.
+
+        A fixed number of rounds is every row's: none has some before the others.
+        """
+        settings = self.settings
+        if not settings.looks:
+            return []
+        return first_variants(known.variants, settings.to_build, missing, settings.baseline)
+
+    def lines(self, missing: Sequence[str], first: Sequence[str]) -> list[str]:
+        """Return what to expect of building these variants and measuring all, and of the first rows, if some are."""
+        lines = [self.of_all(missing)]
+        if first:
+            soon = of_builds(self.paths, self.known, [name for name in missing if name in first])
+            lines.append(f"first rows: {', '.join(first)}; {soon.words}, and a first look; the others join them")
+        return lines
