@@ -26,6 +26,7 @@ from interlock.results.answers import (
     Share,
     Standing,
     VariantAudit,
+    Whose,
 )
 from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State, Values
 from tests.builders import (
@@ -68,7 +69,9 @@ def make_evidence(
     **criteria: Any,
 ) -> Evidence:
     """The first label is the experiment's baseline; `variants` changes the catalog's, `experiment` the experiment."""
-    recorded = RecordedExperiment(Path("results/own"), experiment_of(figures, **(experiment or {})), shipped)
+    recorded = RecordedExperiment(
+        Path("results/own"), experiment_of(figures, **(experiment or {})), Whose.PROJECT if shipped else Whose.HERE
+    )
     values = values_of(figures, rss_bytes or {})
     catalog = catalog_of(figures, recorded.experiment.workloads, variants or {})
     wanted = Criteria(weights=parse_weights(weights), **{"cpus": 1, **criteria})
@@ -191,7 +194,10 @@ def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
         "decision": Decision.SWITCH,
         "answer": "switch",
         "experiment": "2026-11-21-a",
-        "shipped": True,
+        "whose": Whose.PROJECT,
+        "measured": "2026-11-21",
+        "built": "PGO and LTO",
+        "also": "yours: none here",
         "measured_otherwise": "",
         "elsewhere": [],
         "cpus": 2,
@@ -206,6 +212,7 @@ def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
             contender("cpython-3.14", 1.4, Standing.FASTER, Rank.OPEN),
             contender("cpython-3.13", 1.0, Standing.BASELINE),
         ],
+        "named": ["cpython-3.14t", "cpython-3.14"],
         "excluded": [],
         "not_measured": [],
         "audits": [],

@@ -21,16 +21,22 @@ def record(**seconds: float) -> BuildRecord:
 
 def test_builds_take_what_they_took_here_or_in_the_record_side_by_side_as_there() -> None:
     found = durations.of_builds(["a", "b", "new"], {"a": 30.0}, record(a=60, b=40), {})
-    assert found.seconds == pytest.approx(0.5 * (30 + 40))
+    assert found.seconds == 40  # side by side less than their sum, but no less than the longest
     assert found.sources == ("earlier builds here", "2026-11-21-b")
     assert found.unknown == ("new",)
     assert found.words.split()[-1] == "new"
 
 
-def test_what_was_optimised_otherwise_says_nothing_of_the_builds_of_now() -> None:
-    found = durations.of_builds(["a", "b"], {}, record(a=60, b=40), {"a": ["PGO", "LTO"]})
-    assert found.seconds == pytest.approx(0.5 * 40)
-    assert found.unknown == ("a",)
+def test_a_build_by_a_profile_takes_what_those_of_its_kind_did_here_else_a_multiple_of_a_recorded_plain_one() -> None:
+    trained = ["PGO", "LTO"]
+    plain = record(a=60, b=40)
+    plain = plain.model_copy(update={"builds": [one.model_copy(update={"optimisations": []}) for one in plain.builds]})
+    found = durations.of_builds(["a"], {}, plain, {"a": trained})
+    assert found.seconds == pytest.approx(1.7 * 60)
+    assert found.unknown == ()
+    found = durations.of_builds(["a"], {"other": 300.0}, plain, {"a": trained, "other": trained})
+    assert (found.seconds, found.sources) == (300, ("builds of its kind here",))
+    assert durations.of_builds(["a"], {"plain": 30.0}, None, {"a": trained, "plain": []}).unknown == ("a",)
 
 
 def test_what_need_not_be_built_takes_nothing_and_without_a_record_all_is_unknown() -> None:

@@ -359,7 +359,7 @@ def test_claims_are_no_workload_and_are_read_with_their_names_and_sources(projec
 
 def test_a_slip_in_a_claim_is_named_with_the_claim(project: Path) -> None:
     edit(project, CLAIMS, "tolerance = 0.001", "tolerence = 0.001")
-    assert claims_refusal(project).startswith(f"{CLAIMS}, key 'claims.pth-futex-calls-today.tolerance': ")
+    assert claims_refusal(project).startswith(f"{CLAIMS}, key 'claims.pth-futex-calls-today.tolerence': ")
 
 
 def test_a_claim_whose_source_the_file_lacks_is_named(project: Path) -> None:
@@ -380,7 +380,7 @@ def test_a_claim_whose_source_the_file_lacks_is_named(project: Path) -> None:
         ("sources = 3\n[claims.half]", "sources", "3"),
         ("[claims.half]\nsource = 3", "claims.half.workload", ""),
         ("[claims.half]\nsource = []", "claims.half.workload", ""),
-        ("[claim.half]", "claims", ""),
+        ("[claim.half]", "claim", ""),
     ],
 )
 def test_a_file_of_claims_that_is_none_is_refused(tmp_path: Path, text: str, key: str, named: str) -> None:
@@ -492,3 +492,19 @@ def test_a_variant_that_keeps_what_its_kind_of_source_lacks_declares_no_differen
     edit(project, "variants/cpython-3.13-shared.toml", 'keeps = ["libpython"]', 'keeps = ["libpyton"]')
     with pytest.raises(CatalogError, match=r"cpython-3.13-shared.toml, key 'keeps': .*'libpyton'.*'libpython'"):
         catalogs.load(project)
+
+
+def test_a_key_with_a_typo_is_named_rather_than_the_one_that_is_missing_for_it(project: Path) -> None:
+    edit(project, "workloads/startup.toml", "deadline_s", "deadlines_s")
+    with pytest.raises(CatalogError, match="Did you mean 'deadline_s'") as caught:
+        catalogs.load(project)
+    assert (caught.value.file, caught.value.key) == ("workloads/startup.toml", "deadlines_s")
+
+
+def test_a_program_that_is_not_there_is_found_before_anything_is_measured(project: Path) -> None:
+    known = catalogs.load(project)
+    catalogs.require_programs(project, known.workloads.values())
+    moved = known.workloads["locks"].model_copy(update={"program": "lock.py"})
+    with pytest.raises(CatalogError, match=r"'locks\.py'") as caught:
+        catalogs.require_programs(project, [moved])
+    assert (caught.value.file, caught.value.key) == ("workloads/locks.toml", "program")

@@ -163,3 +163,17 @@ def test_what_a_full_disk_does_not_take_is_one_sentence(words: list[str]) -> Non
     said = json.loads(done.stderr)["error"]["message"] if "--json" in words else done.stderr.splitlines()[-1]
     assert "cannot be written: No space left on device" in said
     assert "defect" not in done.stderr
+
+
+def test_a_cache_that_cannot_be_made_is_one_sentence_with_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file/below"))
+    for path in ("file/below/interlock/x", "file"):
+        found = failures.foreseen(
+            NotADirectoryError(20, "Not a directory", str(tmp_path / path)), ["interlock", "build"]
+        )
+        assert found.exit_code == 2
+        assert "XDG_CACHE_HOME" in found.todo
+    assert failures.foreseen(NotADirectoryError(20, "Not a directory", "/elsewhere"), []).exit_code == 70

@@ -243,6 +243,14 @@ def test_the_rest_is_estimated_by_the_pace_so_far_and_the_workloads_to_come(work
     assert status.endswith(f"2 of 8 | 1:00 elapsed, at most {left} left")
 
 
+def test_no_more_is_said_to_be_left_than_the_budget_has() -> None:
+    display, _ = displayed(40)
+    say = MeasureProgress(display, 2, budget_left_s=lambda: 90.0)
+    say(ProgressUpdate("round 0 of 4", "locks", "a", 0, 8))
+    status = say.status(ProgressUpdate("round 1 of 4", "locks", "a", 2, 8), time.monotonic() + 60)
+    assert status.endswith("at most 1:30 left")
+
+
 def test_a_log_has_a_line_per_stage_and_not_one_per_process() -> None:
     display, stream = displayed(40)
     say = MeasureProgress(display, 1)

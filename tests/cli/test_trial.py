@@ -58,7 +58,7 @@ def test_a_trial_is_reported_compared_and_exported_as_an_experiment(tmp_path: Pa
 
 def test_a_trial_answers_no_pick(tmp_path: Path, run: Run) -> None:
     folder = write(tmp_path, "2026-11-21")
-    code, error = run("pick", "--workload", "locks", "--experiment", str(folder))
+    code, error = run("pick", "--workload", "locks", "--from", str(folder))
     assert (code, error.count("\n")) == (2, 1)
     assert "locks" in error
 

@@ -83,7 +83,7 @@ def test_the_first_rows_are_measured_before_the_others_are_built(project: Path, 
     places = [
         next(number for number, line in enumerate(said) if line.startswith(words))
         for words in (
-            "expect  first rows",
+            "plan    first rows",
             "build   toy-new  ok",
             "report  ",
             "measure round 4",

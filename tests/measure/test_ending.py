@@ -225,8 +225,11 @@ def test_a_part_of_a_budget_leaves_the_rest_and_what_it_did_not_need_to_the_next
 def test_a_budget_is_shared_as_the_workloads_took_their_time_before() -> None:
     """Of equal shares a start had fourteen rounds, and the server's rows that joined had one."""
     took = {name: Times(measuring_s=seconds) for name, seconds in (("startup", 30), ("locks", 60), ("download", 90))}
-    assert part_of_budget(["startup", "locks", "download"], took) == pytest.approx(1 / 6)
-    assert part_of_budget(["locks", "download"], took) == pytest.approx(0.4)
-    assert part_of_budget(["download"], took) == 1
-    assert part_of_budget(["startup", "new"], took) == 0.5
-    assert part_of_budget(["startup", "locks", "download"], {}) == pytest.approx(1 / 3)
+    assert part_of_budget(["startup", "locks", "download"], took, {}) == pytest.approx(1 / 6)
+    assert part_of_budget(["locks", "download"], took, {}) == pytest.approx(0.4)
+    assert part_of_budget(["download"], took, {}) == 1
+    assert part_of_budget(["startup", "new"], took, {}) == 0.5
+    assert part_of_budget(["startup", "locks", "download"], {}, {}) == pytest.approx(1 / 3)
+    rows = {"startup": 5, "locks": 15, "download": 20, "adapted": 0}
+    assert part_of_budget(["startup", "locks", "download"], {}, rows) == pytest.approx(5 / 40)
+    assert part_of_budget(["download", "adapted"], {}, rows) == pytest.approx(20 / 21)

@@ -16,6 +16,7 @@ from interlock.results.answers import (
     MachineDifference,
     Pick,
     Rank,
+    Whose,
 )
 from tests.picks import make_pick
 
@@ -32,36 +33,28 @@ def words_of(pick: Pick) -> str:
     return " ".join(text_of(pick).split())
 
 
-def test_the_first_two_lines_are_the_answer_and_where_it_is_from_with_the_next_command() -> None:
-    first, second = first_lines(make_pick())
-    assert first.startswith("SWITCH from cpython-3.13 to cpython-3.14t: 42 %")
-    assert re.search(r"\bdownload\b.*\b2-core Example CPU 9000\b", second)
-    assert second.endswith("   next: interlock trial . --variants cpython-3.14t")
-    assert "next:" not in first_lines(make_pick(next=[]))[1]
-
-
-def test_without_an_engine_a_trial_is_for_another_machine_and_the_interpreter_is_built_for_tests_of_ones_own() -> None:
-    built = "interlock build cpython-3.14t --engine host"
-    pick = make_pick(has_containers=False, next=[built, "interlock trial . --variants cpython-3.14t"])
-    assert first_lines(pick)[1].endswith(f"   next, where Docker or Podman runs: {pick.next[1]}")
-    remarks = {line.partition("  # ")[0][7:]: line.partition("  # ")[2] for line in closing(pick)}
-    assert all(remarks[command] for command in pick.next)
-    assert "own tests" in remarks[built]
+def test_the_answer_is_a_line_for_each_candidate_then_whose_figures_and_the_next_command() -> None:
+    first, second, whose, then = (line.split(maxsplit=2) for line in first_lines(make_pick()))
+    assert first[:2] == ["cpython-3.14t", "SWITCH"]
+    assert second[:2] == ["cpython-3.14", "ALSO"]
+    assert re.search(r"\b42 % .*\b36 to 49\b.*\+31 MB", first[2])
+    assert (whose[0], " ".join(then)) == ("from", "next interlock trial . --variants cpython-3.14t")
+    assert [line.split()[0] for line in first_lines(make_pick(next=[]))] == ["cpython-3.14t", "cpython-3.14", "from"]
 
 
 def test_what_ones_own_experiment_could_not_measure_is_the_third_line_and_a_shipped_ones_is_not() -> None:
     lacking = {"needs a container engine": ["official-3.13"]}
-    lines = first_lines(make_pick(shipped=False, unmeasured=lacking))
-    assert lines[2:] == ["not measured: official-3.13 (needs a container engine)"]
-    assert len(first_lines(make_pick(shipped=True, unmeasured=lacking))) == 2
+    lines = first_lines(make_pick(whose=Whose.HERE, unmeasured=lacking))
+    assert lines[4:] == ["not measured: official-3.13 (needs a container engine)"]
+    assert len(first_lines(make_pick(unmeasured=lacking))) == 4
 
 
 def test_figures_without_containers_say_so_and_that_they_are_of_this_machine_only_if_they_are() -> None:
-    own = make_pick(shipped=False, in_containers=False, apart=[])
-    assert "on this machine, without containers (a 2-core Example CPU 9000)" in first_lines(own)[1]
+    own = make_pick(whose=Whose.HERE, in_containers=False, apart=[])
+    assert "on this machine, without containers (a 2-core Example CPU 9000)" in first_lines(own)[2]
     other = own.model_copy(update={"apart": [MachineDifference(what="cores", there="2", here="4")]})
-    assert "without containers, not on yours" in first_lines(other)[1]
-    assert "this machine" not in first_lines(other)[1]
+    assert "without containers, not on yours" in first_lines(other)[2]
+    assert "this machine" not in first_lines(other)[2]
 
 
 def test_what_was_not_measured_is_a_dash_in_the_ranking_and_said_in_the_costs() -> None:
@@ -83,17 +76,16 @@ def test_the_ranking_numbers_the_contenders_and_says_which_may_be_the_best() -> 
 
 def test_the_head_says_whose_figures_these_are_and_how_far_away_and_that_measuring_is_better() -> None:
     words = words_of(make_pick(apart=[MachineDifference(what="cores", there="2", here="64")]))
-    assert all(part in words for part in ("2026-11-21-a (shipped", "2 cores, Example CPU 9000"))
+    assert all(part in words for part in ("2026-11-21-a", "2 cores, Example CPU 9000"))
     assert re.search(r"\bcores 64\D+2\b", words)
     assert "measure here" in words
     assert "37.5 % download/many" in words
 
 
 def test_an_experiment_of_this_machine_is_not_to_be_measured_again() -> None:
-    words = words_of(make_pick(shipped=False))
+    words = words_of(make_pick(whose=Whose.HERE))
     assert "measure here" not in words
-    assert "shipped" not in words
-    assert not any("interlock matrix" in line for line in closing(make_pick(shipped=False)))
+    assert not any("interlock matrix" in line for line in closing(make_pick(whose=Whose.HERE)))
 
 
 def test_costs_have_their_sign_and_a_start_its_interval() -> None:
@@ -135,7 +127,6 @@ def test_the_from_line_the_env_lines_and_the_commands_are_each_one_line() -> Non
         *commands,
     ]
     assert [shlex.split(line, comments=True)[1:] for line in commands] == [
-        ["interlock", "matrix", "--workloads", "download"],
         ["interlock", "trial", ".", "--variants", "cpython-3.14t"],
         ["interlock", "swap", "Dockerfile", "--to", "cpython-3.14t"],
     ]
@@ -146,23 +137,16 @@ def test_what_is_not_in_a_registry_must_be_pushed_and_what_is_need_not() -> None
     assert "interlock push" not in words_of(make_pick({"pinned": True}))
 
 
-def test_staying_on_shipped_figures_names_the_measuring_command_once() -> None:
-    measure = "interlock matrix --workloads download"
-    stay = make_pick(decision=Decision.STAY, recommended=None, measure=measure, next=[measure])
-    blank, first = closing(stay)
-    assert (blank, first.split("  ")[:2]) == ("", ["first", measure])
-    assert closing(stay.model_copy(update={"shipped": False})) == ["", f"next   {measure}"]
-
-
 def test_options_of_a_mode_are_said_to_belong_to_the_command() -> None:
     words = words_of(make_pick({"options": ["-X", "frozen_modules=off"]}))
     assert "start `python -X frozen_modules=off ...`" in words
 
 
 def test_without_a_recommendation_there_is_no_from_line() -> None:
-    stay = make_pick(decision=Decision.STAY, answer="stay with cpython-3.13", recommended=None, next=[], shipped=False)
+    stay = make_pick(
+        decision=Decision.STAY, answer="stay with cpython-3.13", recommended=None, next=[], whose=Whose.HERE
+    )
     assert closing(stay) == []
-    assert "answer stay with cpython-3.13" in words_of(stay)
     assert "cost" not in words_of(stay)
 
 

@@ -308,6 +308,19 @@ def test_the_latest_experiment_is_the_one_that_was_finished_last(tmp_path: Path)
     assert store.latest_experiment(tmp_path) == tmp_path / "new"
 
 
+def test_an_experiment_without_any_figure_is_the_latest_only_where_there_is_no_other(tmp_path: Path) -> None:
+    empty = [make_cell("a", outcome=Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first"))]
+    store.write_json(
+        tmp_path / "new" / EXPERIMENT_FILE, make_experiment(["a"], cells=empty, started="2026-11-23T06:00:00+00:00")
+    )
+    assert store.latest_experiment(tmp_path) == tmp_path / "new"
+    store.write_json(
+        tmp_path / "old" / EXPERIMENT_FILE,
+        make_experiment(["a"], cells=[make_cell("a")], started="2026-11-22T06:00:00+00:00"),
+    )
+    assert store.latest_experiment(tmp_path) == tmp_path / "old"
+
+
 def test_a_folder_without_experiments_says_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="`interlock matrix`") as caught:
         store.latest_experiment(tmp_path)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
-from interlock.results.experiments import BuildRecord, Experiment, State, duration_text
+from interlock.results.experiments import BuildRecord, Built, Experiment, State, duration_text
+
+# How much longer a build by a stored profile takes than one with neither PGO nor LTO (docs/decisions/0017).
+BY_PROFILE = 1.7
 
 
 @dataclass(frozen=True)
@@ -43,21 +47,48 @@ def of_builds(
 ) -> DurationEstimate:
     """Return how long these variants take to build, side by side as in the record.
 
-    A variant takes what its last build on this machine did (`usual_s`), else what the record says of a build that was
-    optimised as it is now, by `optimised`.
+    A variant takes what its last build on this machine did (`usual_s`), else what those of its kind did here, else what
+    the record says of it: the kind of a build is what optimised it, by `optimised`.
     """
     builds = [build for build in record.builds if not build.reused] if record else []
     all_s = sum(build.duration_s for build in builds)
     factor = record.duration_s / all_s if record and all_s else 1.0
-    alike = [build for build in builds if build.optimisations == optimised.get(build.variant)]
-    recorded_s = {build.variant: build.duration_s for build in alike}
-    known_s = {name: usual_s.get(name, recorded_s.get(name)) for name in variants}
-    sources = ["earlier builds here"] if set(variants) & set(usual_s) else []
-    if record and set(variants) & (set(recorded_s) - set(usual_s)):
-        sources.append(record.name)
-    total_s = factor * sum(seconds for seconds in known_s.values() if seconds is not None)
+    recorded_s = {
+        build.variant: seconds
+        for build in builds
+        if (seconds := _as_now(build, optimised.get(build.variant))) is not None
+    }
+    known_s: dict[str, float | None] = {}
+    sources: dict[str, None] = {}
+    for name in variants:
+        kind_s = [seconds for other, seconds in usual_s.items() if _are_alike(name, other, optimised)]
+        for source, seconds in (
+            ("earlier builds here", usual_s.get(name)),
+            ("builds of its kind here", fmean(kind_s) if kind_s else None),
+            (record.name if record else "", recorded_s.get(name)),
+        ):
+            if seconds is not None:
+                sources[source] = None
+                known_s[name] = seconds
+                break
+        else:
+            known_s[name] = None
+    known = [seconds for seconds in known_s.values() if seconds is not None]
+    # Side by side they take a part of their sum, but no less than the longest.
+    total_s = max(factor * sum(known), max(known, default=0.0))
     unknown = tuple(name for name, seconds in known_s.items() if seconds is None)
     return DurationEstimate("building", total_s, tuple(sources), unknown)
+
+
+def _are_alike(name: str, other: str, optimised: Mapping[str, Sequence[str] | None]) -> bool:
+    return bool(optimised.get(name)) and optimised.get(name) == optimised.get(other)
+
+
+def _as_now(build: Built, now: Sequence[str] | None) -> float | None:
+    """Return what a recorded build takes as it is optimised now; None if that cannot be told."""
+    if build.optimisations == now:
+        return build.duration_s
+    return BY_PROFILE * build.duration_s if build.optimisations == [] and "PGO" in (now or []) else None
 
 
 def of_measuring(

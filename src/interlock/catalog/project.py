@@ -36,7 +36,7 @@ from interlock.catalog.variants import (
     VariantFile,
 )
 from interlock.catalog.workloads import Workload, WorkloadFile
-from interlock.errors import CatalogError, UsageError, nearest
+from interlock.errors import CatalogError, UsageError, did_you_mean, nearest
 
 
 class FileTexts(Data):
@@ -427,6 +427,17 @@ def find_root(start: Path) -> Path:
         found="no folder from here up has variants/bases.toml and workloads/",
         todo="Run interlock inside a clone of the project.",
     )
+
+
+def require_programs(root: Path, workloads: Iterable[Workload]) -> None:
+    """Raise CatalogError for the first program that a workload names and that is not there."""
+    for workload in workloads:
+        for program in dict.fromkeys([workload.program, *map(workload.program_of, workload.benchmarks)]):
+            if program is not None and not (root / "workloads" / program).exists():
+                there = [path.name for path in (root / "workloads").glob("*.py")]
+                todo = f"Write it, or correct the key. {did_you_mean(program, there)}".rstrip()
+                file = f"workloads/{workload.name}.toml"
+                raise CatalogError(file=file, key="program", found=f"there is no workloads/{program}", todo=todo)
 
 
 @dataclass(frozen=True)

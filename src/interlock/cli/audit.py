@@ -15,6 +15,7 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.types import DEFAULT_BASELINE
 from interlock.catalog.variants import Gil
 from interlock.cli import progress
+from interlock.cli.announcing import DryRun, announce
 from interlock.cli.images import build_options
 from interlock.cli.options import Json, console, open_project, split_names
 from interlock.engine.docker import connect
@@ -50,6 +51,7 @@ def audit_command(
         typer.Option("--import", metavar="M,N", help="Modules to import in addition to those of the packages."),
     ] = None,
     as_json: Json = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Test whether your dependencies install and import.
 
@@ -66,6 +68,9 @@ def audit_command(
     containers = connect()
     options = build_options(paths)
     images = built_images(containers.look_up(known, variants_to_audit(known, chosen), options), chosen)
+    tested = f"installs and imports {', '.join(requested.files)} on {', '.join(one.variant for one in images)}"
+    more = "minutes for each package without a wheel, which is compiled; builds no image"
+    announce(f"{tested}: the time of the downloads, and {more}", dry_run=dry_run, as_json=as_json)
     with progress.open_display(as_json) as display:
         steps = progress.StepProgress(display, "audit")
         variant_audits = audit.audit(containers.client, known, paths.root, images, requested, steps)

@@ -13,7 +13,7 @@ from pathlib import Path
 from interlock import __version__
 from interlock.catalog.project import cache_folder
 from interlock.engine.client import engine_failure
-from interlock.errors import InterlockError, UnexpectedError, last_line
+from interlock.errors import InterlockError, UnexpectedError, UsageError, last_line
 from interlock.untrusted import printable
 
 # Logs that are kept; the oldest go first.
@@ -22,6 +22,10 @@ KEPT = 20
 
 def foreseen(error: Exception, argv: Sequence[str]) -> InterlockError:
     """Return the error to end with: the engine's or the network's, else a defect of ours. A log keeps the traceback."""
+    cache = cache_folder()
+    if isinstance(error, OSError) and error.filename is not None and _is_about(Path(str(error.filename)), cache):
+        todo = "Set XDG_CACHE_HOME or HOME to a folder of yours."
+        return UsageError(file=str(cache), found=f"cannot be written: {error.strerror}", todo=todo)
     log = keep_log(error, argv)
     where = f"The traceback is in {log}." if log else "No log could be written."
     failure = engine_failure(error)
@@ -31,6 +35,11 @@ def foreseen(error: Exception, argv: Sequence[str]) -> InterlockError:
         found=f"unexpected {type(error).__name__} ({last_line(str(error) or 'it says nothing')})",
         todo=f"This is a defect of Interlock; please report it. {where}",
     )
+
+
+def _is_about(path: Path, folder: Path) -> bool:
+    """Return whether a path is in a folder, or is one that the folder should be made in."""
+    return path.is_relative_to(folder) or folder.is_relative_to(path)
 
 
 def keep_log(error: Exception, argv: Sequence[str]) -> Path | None:

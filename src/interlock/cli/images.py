@@ -17,7 +17,8 @@ from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog import project, published
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.rendering import generated_files
-from interlock.cli import progress
+from interlock.cli import announcing, progress
+from interlock.cli.announcing import DryRun
 from interlock.cli.choosing import choose_engine, lead_to
 from interlock.cli.main import REFERENCE, reference_page
 from interlock.cli.options import (
@@ -100,6 +101,7 @@ def build(
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder to write builds.json into: sizes and times for docs/variants.md."),
     ] = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Build variants into tested, tagged images.
 
@@ -112,6 +114,8 @@ def build(
     builder = choose_engine(paths, engine, as_root=as_root)
     options = replace(build_options(paths, force, registry), verifies=verify)
     run = BuildRun(build_command(names, everything, force))
+    missing = names if force or verify else announcing.missing_of(builder, known, names, options)
+    announcing.announce(announcing.building(paths, known, missing), dry_run=dry_run)
     # An edited variant is built as its file is now.
     write_generated(paths, known)
     built = build_variants(builder, known, names, options)
@@ -135,7 +139,7 @@ def _build_state(image: Built) -> str:
     return f"{state}, trained here" if image.training == "here" else state
 
 
-def check(variants: Variants = None) -> None:
+def check(variants: Variants = None, dry_run: DryRun = False) -> None:
     """Check that images can replace python:X-slim.
 
     Exits with 5 if an image differs in a way that its variant's file does not declare.
@@ -143,8 +147,11 @@ def check(variants: Variants = None) -> None:
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
     containers = connect()
+    there = containers.look_up(known, names, build_options(paths))
+    ready = [image.variant for image in there if image.outcome.state is State.OK]
+    announcing.announce(f"starts {', '.join(ready) or 'nothing'}: seconds each; builds nothing", dry_run=dry_run)
     results, missing = {}, []
-    for image in containers.look_up(known, names, build_options(paths)):
+    for image in there:
         if image.outcome.state is State.OK:
             console.print(Text(f"check   {image.variant}"))
             variant = known.variants[image.variant].at(image.version)
@@ -247,6 +254,13 @@ def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], op
     return built
 
 
+def fail_on_unavailable(there: Sequence[Built]) -> None:
+    """Raise BuildError for the first variant that cannot be had here, before anything is waited for."""
+    for image in there:
+        if image.outcome.state is State.UNAVAILABLE:
+            raise BuildError(key=image.variant, found=image.outcome.reason, todo="Name another variant.")
+
+
 def fail_on_failed_builds(built: list[Built], where: Sequence[str] = ()) -> None:
     """Raise BuildError for the first variant that failed; an unavailable one did not fail.
 
@@ -317,6 +331,7 @@ def pull_command(
     ] = None,
     variants: Variants = None,
     verify: VerifyKey = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Pull variants: what the project published, or what a team pushed.
 
@@ -331,6 +346,9 @@ def pull_command(
         names = pulling.published_names(known, names, named=bool(variants))
     places = {name: team or parse_registry(known.published[name].registry, published.FILE, verify) for name in names}
     containers = connect()
+    missing = announcing.missing_of(containers, known, names, build_options(paths))
+    downloads = f"pulls {', '.join(missing) or 'nothing'}: {announcing.disk(paths, missing)}; builds nothing"
+    announcing.announce(downloads, dry_run=dry_run)
     write_generated(paths, known)
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "pull", len(names))

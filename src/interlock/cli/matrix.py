@@ -13,8 +13,11 @@ import typer
 from rich.text import Text
 
 from interlock.analysis import durations
+from interlock.catalog import project
 from interlock.catalog.project import CORE, Catalog, ProjectPaths
 from interlock.catalog.types import split_label
+from interlock.cli import announcing
+from interlock.cli.announcing import DryRun, announce, disk
 from interlock.cli.choosing import lead_to
 from interlock.cli.images import build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.options import MatrixOptions, Results, console, given_versions, open_project, takes
@@ -66,6 +69,7 @@ def matrix(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Prepare this machine first, with playbooks/host.yml.")] = False,
     results: Results = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Build variants, measure workloads on them and report: the main job.
 
@@ -81,6 +85,8 @@ def matrix(
         require_no_contradiction(options, asked, began)
         settings = began.settings.model_copy(update={"workloads": remaining(began)})
         say_resumed(began, settings.workloads)
+    project.require_programs(paths.root, (known.workloads[each] for each in settings.workloads))
+    announcing.require_writable(into)
     engine = engine_of(began) if began else options.engine
     print_known(paths, settings)
     # An experiment that is resumed has ended in time once.
@@ -89,9 +95,15 @@ def matrix(
     forecast = Forecast(paths, known, settings, earlier, ending)
     rest = forecast.of_all(settings.to_build)
     with ready_machine(
-        paths, known, settings.profiled, agreed=yes, engine=engine, as_root=options.as_root, rest=rest
+        paths,
+        known,
+        settings.profiled,
+        agreed=yes,
+        engine=engine,
+        as_root=options.as_root,
+        rest=rest,
+        dry_run=dry_run,
     ) as machine:
-        write_generated(paths, known)
         # Ratios of two builds do not compare: it goes on with the versions that it began with.
         known = known.at(began.versions if began else given_versions(known))
         where, left_out = lead_to(machine.name, engine, as_root=options.as_root), list[Built]()
@@ -102,11 +114,12 @@ def matrix(
         forecast = replace(forecast, settings=settings)
         helpers = [INSTRUMENTS, *helpers_of(known.workloads[each] for each in settings.workloads)]
         how = BuildOptions(paths.root, paths.cache, helpers=helpers)
-        there = machine.look_up(known, settings.to_build, how)
-        missing = [image.variant for image in there if image.outcome.state is not State.OK]
+        missing = announcing.missing_of(machine, known, settings.to_build, how)
         first = forecast.first(known, missing) if began is None else []
-        for line in forecast.lines(missing, first):
-            console.print(Text(f"expect  {line}"), soft_wrap=True)
+        expected, *soon = forecast.lines(missing, first)
+        takes_disk = f"; {disk(paths, missing)}" if missing else ""
+        announce(f"{expected}{takes_disk}", *soon, dry_run=dry_run)
+        write_generated(paths, known)
         order = durations.shortest_first(settings.workloads, forecast.earlier, **forecast.alike)
         whole = began.settings if began else settings
         assignment = Assignment(known, paths.root, into, left_out, whole, name=name, resumes=began, order=order)
@@ -181,7 +194,7 @@ class ExperimentDisplay:
         with Display(console) as display:
             rows = self._rows = self._rows or DecidedRows(display, assignment.settings.baseline)
             rows.display = display
-            on_progress = MeasureProgress(display, len(assignment.to_measure), lambda: rows.counts)
+            on_progress = MeasureProgress(display, len(assignment.to_measure), lambda: rows.counts, self.ending.left_s)
             yield Observers(on_progress, rows, self.ending, self.on_record)
 
 

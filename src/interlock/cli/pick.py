@@ -49,11 +49,13 @@ class PickOptions:
     baseline: Annotated[
         str | None, typer.Option(metavar="VARIANT", help="Variant that runs now (default: the experiment's baseline).")
     ] = None
-    experiment: Annotated[
+    whose: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help="Name or folder of an experiment (default: your latest that fits, else the shipped ones together).",
+            "--from",
+            metavar="WHOSE",
+            help="Figures that answer: `here` (yours in this folder), `elsewhere` (yours outside it), `project` (those "
+            "that come with Interlock), or an experiment's name or folder (default: the first of the three that fits).",
         ),
     ] = None
     why: Annotated[
@@ -68,7 +70,7 @@ class PickOptions:
 def pick_command(options: PickOptions) -> None:
     """Recommend an image for your workloads, or advise to stay.
 
-    Prints the answer in two lines; --why shows what it rests on.
+    Prints the answer in a few short lines; --why shows what it rests on.
     """
     from interlock.cli import picking  # noqa: PLC0415  half a second that --help need not wait for
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +34,7 @@ from interlock.analysis.pick.evidence import (
 )
 from interlock.analysis.pick.exclusions import LocalImage, image_to_name
 from interlock.analysis.pick.figures import recorded_figures
-from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.project import Catalog, ProjectPaths, data_folder
 from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.images import build_options
@@ -47,7 +49,7 @@ from interlock.engine.packages.dependency_files import Dependencies
 from interlock.errors import EngineError, PickError, UsageError, nearest
 from interlock.report import pick
 from interlock.results import store
-from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAudit
+from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAudit, Whose
 from interlock.results.commands import runnable
 from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.results.sums import read_sums
@@ -73,7 +75,8 @@ def run(options: PickOptions) -> None:
         todo = nearest(options.baseline, labels)
         raise UsageError(key="--baseline", found=f"there is no variant '{options.baseline}'", todo=todo)
     shipped = _shipped(paths)
-    recorded = _recorded(paths, options.results, options.experiment, shipped)
+    own = _own(paths, options.results)
+    recorded = _recorded(paths, options.whose, own, shipped)
     if not options.workload:
         criteria = usual_question(recorded, criteria, known)
     evidence = _evidence(choose_experiment(recorded, criteria, known), criteria, known)
@@ -86,7 +89,9 @@ def run(options: PickOptions) -> None:
             evidence, ranked = advice.decide_with_audits(evidence, test.audit)
     other_evidence = _others(evidence, shipped) if ranked.chosen or evidence.measured_otherwise else []
     image = _image(evidence, ranked, containers)
-    picked = advice.advise(evidence, ranked, ThisMachine(host, engine), image, other_evidence)
+    also = _also(evidence.recorded, own, options.results or paths.results)
+    here = ThisMachine(host, engine, service_port(Path.cwd()), also)
+    picked = advice.advise(evidence, ranked, here, image, other_evidence)
     if options.as_json:
         sys.stdout.write(picked.model_dump_json(indent=1) + "\n")
     else:
@@ -96,11 +101,9 @@ def run(options: PickOptions) -> None:
 
 
 def _print(picked: Pick, *, why: bool) -> None:
-    first, *further = map(runnable, pick.first_lines(picked))
-    # A terminal would break words; the second line has a command, which is copied whole.
-    console.print(Text(first, style="bold"), soft_wrap=not console.is_terminal)
-    for line in further:
-        console.print(Text(line), soft_wrap=True)
+    for line in map(runnable, pick.first_lines(picked)):
+        # A terminal would break words; a line with a command is copied whole.
+        console.print(Text(line, style="bold" if line.startswith(tuple(picked.named)) else ""), soft_wrap=True)
     if why:
         console.print(Text(), pick.terminal(picked), sep="\n")
         for line in pick.closing(picked):
@@ -108,23 +111,63 @@ def _print(picked: Pick, *, why: bool) -> None:
 
 
 def _shipped(paths: ProjectPaths) -> list[RecordedExperiment]:
-    folder = paths.reference
-    return [_read(place, folder) for place in _folders(folder)]
+    return [_read(place, Whose.PROJECT) for place in _folders(paths.reference)]
+
+
+def _own(paths: ProjectPaths, results: Path | None) -> list[RecordedExperiment]:
+    """Return the user's experiments: of this folder, then those that were measured outside any project."""
+    here, elsewhere = results or paths.results, data_folder() / "results"
+    read = [_read(place, Whose.HERE) for place in _folders(here)]
+    if results is None and elsewhere.resolve() != here.resolve():
+        read += [_read(place, Whose.ELSEWHERE) for place in _folders(elsewhere)]
+    return read
 
 
 def _recorded(
-    paths: ProjectPaths, results: Path | None, name: str | None, shipped: list[RecordedExperiment]
+    paths: ProjectPaths, whose: str | None, own: list[RecordedExperiment], shipped: list[RecordedExperiment]
 ) -> list[RecordedExperiment]:
-    """Return the named experiment, or all to choose from: the user's, latest first, then the shipped ones.
+    """Return the experiments to choose from: all, those of one kind, or the named one.
 
     The shipped ones are one body of evidence: who names one of them asks all of them, and gets the same answer.
     """
-    reference = paths.reference
-    if name is not None:
-        named = _named(name, [results or paths.results, reference], reference)
-        return shipped if named.shipped else [named]
-    own = [_read(place, reference) for place in _folders(results or paths.results)]
-    return [*sorted(own, key=lambda own_experiment: own_experiment.experiment.started, reverse=True), *shipped]
+    if whose is None or whose in list(Whose):
+        return [candidate for candidate in [*own, *shipped] if whose in {None, candidate.whose}]
+    if (Path(whose) / EXPERIMENT_FILE).is_file():
+        is_shipped = Path(whose).resolve().parent == paths.reference.resolve()
+        return shipped if is_shipped else [_read(Path(whose), Whose.HERE)]
+    if any(candidate.folder.name == whose for candidate in shipped):
+        return shipped
+    if named := [candidate for candidate in own if candidate.folder.name == whose]:
+        return named[:1]
+    known = [*Whose, *(candidate.folder.name for candidate in [*own, *shipped])]
+    found = f"'{whose}' is neither {', '.join(Whose)} nor an experiment"
+    raise UsageError(key="--from", found=found, todo=nearest(whose, known))
+
+
+def _also(taken: RecordedExperiment, own: list[RecordedExperiment], here: Path) -> str:
+    """Return which other figures there are than those that are taken, and how they are asked or measured."""
+    if not taken.shipped:
+        return "the project's: --from project"
+    if not own:
+        return f"yours: none in {_in_home(here)}; `interlock matrix` measures them"
+    return f"yours: {len(own)} experiment{'s' * (len(own) > 1)}; see `interlock pick --from {own[0].whose}`"
+
+
+def _in_home(folder: Path) -> str:
+    home = os.environ.get("HOME", "")
+    return f"~{str(folder).removeprefix(home)}" if home and folder.is_relative_to(home) else str(folder)
+
+
+EXPOSED = re.compile(r"^\s*EXPOSE\s+([0-9]{1,5})\b", re.MULTILINE | re.IGNORECASE)
+
+
+def service_port(folder: Path) -> int | None:
+    """Return the port of the service whose Dockerfile is in this folder, as far as it says one; None without one."""
+    path = next((folder / name for name in ("Dockerfile", "Containerfile") if (folder / name).is_file()), None)
+    if path is None:
+        return None
+    port = EXPOSED.search(path.read_text("utf-8", "replace"))
+    return int(port[1]) if port else advice.USUAL_PORT
 
 
 def _evidence(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> Evidence:
@@ -142,20 +185,11 @@ def _folders(results: Path) -> list[Path]:
     return [path.parent for path in results.glob(f"*/{EXPERIMENT_FILE}")]
 
 
-def _read(folder: Path, shipped: Path) -> RecordedExperiment:
+def _read(folder: Path, whose: Whose) -> RecordedExperiment:
     """Read an experiment; its folder is relative to the current one where it can be."""
     here = Path.cwd()
     named = folder.relative_to(here) if folder.is_relative_to(here) else folder
-    return RecordedExperiment(named, store.read_experiment(folder), folder.resolve().parent == shipped.resolve())
-
-
-def _named(name: str, folders: list[Path], shipped: Path) -> RecordedExperiment:
-    """Read the experiment with this folder or name; UsageError if there is none."""
-    for folder in (Path(name), *(place / name for place in folders)):
-        if (folder / EXPERIMENT_FILE).is_file():
-            return _read(folder, shipped)
-    known = [folder.name for place in folders for folder in _folders(place)]
-    raise UsageError(key="--experiment", found=f"there is no experiment '{name}'", todo=nearest(name, known))
+    return RecordedExperiment(named, store.read_experiment(folder), whose)
 
 
 def _figures(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> RecordedFigures:

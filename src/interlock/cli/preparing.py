@@ -83,15 +83,16 @@ def ready_machine(
     engine: EngineName | None = None,
     as_root: bool = False,
     rest: str = "",
+    dry_run: bool = False,
 ) -> Iterator[protocol.Engine]:
     """Prepare this machine if it has to be, give its engine to the block, and undo the tuning afterwards.
 
-    `rest` is what a plan says of the time after it. Where no container engine was named and none can be had the engine
-    is this machine itself. EngineError if the one that was named does not answer, or for a problem that the playbook
-    may not mend, or does not.
+    `rest` is what a plan says of the time after it; with `dry_run` the plan is printed, and nothing is changed. Where
+    no container engine was named and none can be had the engine is this machine itself. EngineError if the one that was
+    named does not answer, or for a problem that the playbook may not mend, or does not.
     """
     with ExitStack() as undo:
-        preparation = _Preparation(paths, profiled, agreed, rest, undo)
+        preparation = _Preparation(paths, profiled, agreed, rest, undo, dry_run)
         containers = preparation.find_containers(engine)
         if containers is None:
             yield preparation.ready_here(as_root=as_root)
@@ -108,6 +109,7 @@ class _Preparation:
     agreed: bool
     rest: str
     undo: ExitStack
+    dry_run: bool
 
     def find_containers(self, engine: EngineName | None) -> DockerEngine | None:
         """Return the container engine that answers, installed now where it may be; None where there is none."""
@@ -185,7 +187,7 @@ class _Preparation:
         if finding.why_no_packages():
             return False
         plan = self._plan(engine, names, starts=starts, traces=traces)
-        if not plan.changes or not _user_agrees(plan, self.agreed):
+        if not plan.changes or not _user_agrees(plan, self.agreed, dry_run=self.dry_run):
             return False
         before = system_packages.installed()
         if plan.tunes:
@@ -218,12 +220,14 @@ def _fail_on_blocking(checks: list[MachineCheck], way: str = "") -> None:
         raise EngineError(key=check.subject, found=check.found, todo=f"{check.fix}{way if check.by_playbook else ''}")
 
 
-def _user_agrees(plan: PreparationPlan, agreed: bool) -> bool:
+def _user_agrees(plan: PreparationPlan, agreed: bool, *, dry_run: bool) -> bool:
     """Say what would be done, and return whether the user agrees: by --yes, or asked at a terminal."""
-    if not agreed and not sys.stdin.isatty():
+    if not agreed and not dry_run and not sys.stdin.isatty():
         return False
     for line in plan.lines:
         console.print(Text(f"plan    {line}"), soft_wrap=True)
+    if dry_run:
+        return False
     return agreed or typer.confirm(f"Do it, by {PLAYBOOK}?", default=False)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import threading
 import time
@@ -254,8 +255,15 @@ class TransferProgress:
 class MeasureProgress:
     """Called before each process of the measuring and profiling passes."""
 
-    def __init__(self, display: Display, workloads: int, decided: Callable[[], str] = str) -> None:
+    def __init__(
+        self,
+        display: Display,
+        workloads: int,
+        decided: Callable[[], str] = str,
+        budget_left_s: Callable[[], float] = lambda: math.inf,
+    ) -> None:
         self._display, self._workloads, self._decided = display, workloads, decided
+        self._budget_left_s = budget_left_s
         self._start = time.monotonic()
         self._seen: list[str] = []
         self._logged_s = 0.0
@@ -284,14 +292,14 @@ class MeasureProgress:
     def _left(self, update: ProgressUpdate, now: float) -> str:
         """Return the rest of this workload at its own pace, the workloads to come at the pace of those before.
 
-        Rows that are decided before the last round make it less.
+        Rows that are decided before the last round make it less, and a budget ends it.
         """
         if update.number == 0 or not update.workload or update.activity == "profile":
             return ""
         in_this = now - self._workload_start
         rest = in_this * (update.total - update.number) / update.number
         to_come = (self._workloads - len(self._seen)) * (now - self._start + rest) / len(self._seen)
-        return f", at most {clock(rest + to_come)} left"
+        return f", at most {clock(min(rest + to_come, self._budget_left_s()))} left"
 
 
 # A row whose interpreter was optimised otherwise than the baseline's: its ratio is of that too.

@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from interlock.catalog.project import ProjectPaths
+from interlock.cli.announcing import DryRun, announce
 from interlock.cli.options import Json, PlainConsole
 from interlock.cli.options import notes as remarks
 from interlock.cli.swap_target import resolve, target_of
@@ -77,12 +78,16 @@ def swap_command(
         bool, typer.Option("--local", help="Take this machine's image though it is published, or no registry has it.")
     ] = False,
     as_json: Json = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Change the Python image in a Dockerfile or manifest, and back.
 
     Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI.
     """
     _check_options(to, write, revert, check_only, paths, try_it)
+    if dry_run and not try_it:
+        found = "is for --try: without it a swap builds nothing, and without --write it writes nothing"
+        raise UsageError(key="--dry-run", found=found, todo="Leave it out.")
     notes.as_json, notes.quiet = as_json, as_json or remarks.quiet  # with JSON standard error has errors alone
     place = _place(file)
     if place.is_dir() and stage is not None:
@@ -111,7 +116,7 @@ def swap_command(
                     todo=f"Push it (`interlock push {image.variant} --registry HOST/NAMESPACE`), or add --local.",
                 )
             if try_it:
-                _try(made)
+                _try(made, dry_run=dry_run)
             return of_all
 
         then = f"`interlock swap {place} --revert --write` reverts it."
@@ -194,8 +199,10 @@ def _apply(
         notes.print(Text(f"{printable_name(place)}: {what}."), soft_wrap=True)
 
 
-def _try(made: SwapPlan) -> None:
+def _try(made: SwapPlan, *, dry_run: bool) -> None:
     """Build and start each Dockerfile as it would be written; an InterlockError ends the command before it is."""
+    named = ", ".join(printable_name(file.path) for file in made.changed if file.is_dockerfile)
+    announce(f"builds and starts {named or 'nothing'} once, as `docker build` does", dry_run=dry_run, where=notes)
     containers = connect()
     cache = ProjectPaths.find().cache
     for file in made.changed:

@@ -16,6 +16,7 @@ from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.rendering import profiles_of
 from interlock.catalog.trained import TrainedProfile
 from interlock.cli import progress
+from interlock.cli.announcing import DryRun, announce
 from interlock.cli.images import build_options, write_generated
 from interlock.cli.options import Variants, console, open_clone
 from interlock.engine.build.training import Training
@@ -31,6 +32,7 @@ DEFAULT_TRAINING = "the version's own"
 def train_command(
     names: Variants = None,
     again: Annotated[bool, typer.Option("--again", help="Train those too that have a profile.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Train variants that have no profile of optimisation.
 
@@ -48,7 +50,7 @@ def train_command(
         console.print(Text(f"left    {unavailable.variant}: {unavailable.outcome.reason}"), soft_wrap=True)
     todo = [plan for plan in plans if not isinstance(plan, Built) and (again or plan.trains)]
     listed = ", ".join(f"{plan.variant.name} {plan.variant.version}" for plan in todo) or "nothing"
-    console.print(Text(f"train   {listed}: about 5 minutes each on two cores"), soft_wrap=True)
+    announce(f"trains {listed}: about 5 minutes and 1 GB of disk each, on two cores", dry_run=dry_run)
     for plan in todo:
         with progress.Display(console) as display:
             training = engine.train(plan, options, progress.BuildProgress(display, 1, {}))

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from interlock.cli import progress
-from interlock.cli.images import fail_on_failed_builds
+from interlock.cli.announcing import DryRun, announce, building, missing_of, require_writable
+from interlock.cli.images import build_options, fail_on_failed_builds
 from interlock.cli.options import (
     Json,
     Results,
@@ -33,7 +34,7 @@ from interlock.measure.assignment import Assignment, UsersImages, planned_rounds
 from interlock.measure.ending import Ending
 from interlock.measure.watching import Observers
 from interlock.results.commands import command_line, option_words
-from interlock.results.experiments import Experiment, State
+from interlock.results.experiments import Experiment, State, duration_text
 from interlock.results.settings import Settings, Where, duration_word
 from interlock.results.trials import OWN, Trial
 from interlock.trial import options as trial_options
@@ -185,6 +186,7 @@ def trial_command(
     ] = None,
     as_json: Json = False,
     results: Results = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Run your own Dockerfile on several variants and compare them.
 
@@ -202,6 +204,7 @@ def trial_command(
     labels = choice.labels(split_names(variants))
     settings = measured.settings(labels, results)
     into = results or paths.results
+    require_writable(into)
     assignment = Assignment(
         known,
         paths.root,
@@ -217,11 +220,15 @@ def trial_command(
     copies = choice.copies(labels, recipe, dockerfile.stage, takes_contexts=builder.takes_contexts)
     users = UsersImages(_asked(context, recipe.dockerfile, dockerfile, service, surroundings), surroundings)
     ending = Ending(settings.budget_s)
+    missing = missing_of(containers, choice.known, list(copies), build_options(paths))
+    limit = f"at most {duration_text(ending.budget_s)}" if ending.budget_s else f"{settings.rounds} rounds"
+    own = f"builds {recipe.dockerfile} {len(copies) + 1} times, as `docker build` does; measuring {limit}"
+    announce(building(paths, choice.known, missing), own, dry_run=dry_run, as_json=as_json)
     with progress.open_display(as_json) as display:
         candidates = choice.candidates(labels, copies, progress.BuildProgress(display, len(copies), {}))
         request = TrialRequest(assignment, paths.cache, recipe, builder, candidates, checks, users, dockerfile.keep)
         rows = DecidedRows(display, OWN)
-        on_progress = progress.MeasureProgress(display, 1, lambda: rows.counts)
+        on_progress = progress.MeasureProgress(display, 1, lambda: rows.counts, ending.left_s)
         on_build = progress.BuildProgress(display, len(copies) + 1, {})
         folder = run_trial(containers, request, on_build, Observers(on_progress, rows, ending))
     described = write_report(folder, as_json=as_json)

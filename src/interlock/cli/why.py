@@ -13,8 +13,9 @@ from interlock.catalog import project
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.cli import progress
+from interlock.cli.announcing import DryRun, announce, building, missing_of, require_writable
 from interlock.cli.choosing import lead_to
-from interlock.cli.images import build_options, build_variants, fail_on_failed_builds
+from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, fail_on_unavailable
 from interlock.cli.options import (
     AsRoot,
     Engine,
@@ -65,6 +66,7 @@ def why_command(
     engine: Engine = None,
     as_root: AsRoot = False,
     results: Results = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Say where a benchmark waits, for which lock and for whom.
 
@@ -80,12 +82,19 @@ def why_command(
             raise UsageError(key="--acquires", found="probes a run, and --of runs nothing", todo=todo)
         _answer(_recorded(named_folder(of, results), labels, workload, name), labels, benchmark, unit, flame, as_json)
         return
+    project.require_programs(paths.root, [known.workloads[workload]])
+    require_writable(results or paths.results)
     variants = list(dict.fromkeys(split_label(label)[0] for label in labels))
     with quiet(as_json), ready_machine(paths, known, True, agreed=False, engine=engine, as_root=as_root) as machine:
         if refused := machine.cannot(Feature.STACKS):  # before anything is built
             raise refused
-        built = build_variants(machine, known, variants, build_options(paths))
+        options = build_options(paths)
+        missing = missing_of(machine, known, variants, options)
+        runs = f"runs {benchmark} on {', '.join(labels)} {'twice' if acquires else 'once'}, traced: about a minute each"
+        announce(building(paths, known, missing), runs, dry_run=dry_run, as_json=as_json)
+        built = build_variants(machine, known, variants, options)
         fail_on_failed_builds(built, lead_to(machine.name, engine, as_root=as_root).words)
+        fail_on_unavailable(built)
         settings = Settings(
             quick=False,
             rounds=2,

@@ -111,13 +111,18 @@ def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
 
 
 def play_here(root: Path, playbook: str, variables: Mapping[str, object]) -> None:
-    """Run a playbook on this machine; FleetError if it fails. At a terminal Ansible asks for sudo's password."""
+    """Run a playbook on this machine; FleetError if it fails, after what Ansible said, which nobody needs otherwise.
+
+    At a terminal Ansible asks for sudo's password.
+    """
     path = str(root / PLAYBOOKS / playbook)
     command = [program("ansible-playbook"), "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), path]
     if sys.stdin.isatty() and sudo_asks():
         command.append("--ask-become-pass")
-    done = subprocess.run(command, env=environment(root) | docker_address().environment, check=False)
+    surroundings = environment(root) | docker_address().environment
+    done = subprocess.run(command, env=surroundings, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
+        sys.stderr.write(printable(done.stdout.decode(errors="replace")))
         raise FleetError(
             file=f"{PLAYBOOKS}/{playbook}",
             found=f"ansible-playbook ended with exit code {done.returncode}; its output is above",

@@ -89,6 +89,10 @@ class Ending:
         self._has_cut |= stops
         return stops
 
+    def left_s(self) -> float:
+        """Return how much of the budget is left, in seconds; infinity without one."""
+        return max(0.0, self._ends_s - time.monotonic())
+
     @property
     def has_cut(self) -> bool:
         """Return whether some work was ended early since the last share was given."""
@@ -146,10 +150,13 @@ class Ending:
             self._is_shielded = False
 
 
-def part_of_budget(names: Sequence[str], took: Mapping[str, Times]) -> float:
+def part_of_budget(names: Sequence[str], took: Mapping[str, Times], rows: Mapping[str, int]) -> float:
     """Return which part of the rest of a budget the first of these workloads gets.
 
     In proportion to what each took in the first look, where that is known of all: a server's takes longer than a start.
+    Else in proportion to its `rows`, so that those of a workload with many have as much as others.
     """
-    weights = [took[name].total_s for name in names if name in took]
-    return weights[0] / sum(weights) if len(weights) == len(names) and all(weights) else 1 / len(names)
+    weights: list[float] = [took[name].total_s for name in names if name in took]
+    if len(weights) < len(names) or not all(weights):
+        weights = [max(1, rows.get(name, 1)) for name in names]
+    return weights[0] / sum(weights)

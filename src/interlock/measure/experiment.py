@@ -145,6 +145,7 @@ class Execution:
         resources, ending, assignment = None, self.watching.ending, self.assignment
         names, is_first = assignment.to_measure, assignment.first_look_alone
         took = assignment.resumes.times if assignment.resumes else {}
+        rows = {name: len(assignment.workloads[name].benchmarks) for name in names}
         if ending.stops():
             return
         with ending.kept():
@@ -156,7 +157,8 @@ class Execution:
         for index, name in enumerate(names):
             if ending.stops():
                 return
-            ending.share(part_of_budget(names[index:], took), profiled=assignment.settings.profiled and not is_first)
+            part = part_of_budget(names[index:], took, rows)
+            ending.share(part, profiled=assignment.settings.profiled and not is_first)
             self.measured[name] = measure_workload(resources, assignment.workloads[name], assignment.subjects())
             self.unfinished += [name] if ending.has_cut or is_first else []
             self._write_record()

@@ -14,6 +14,13 @@ from interlock.results.experiments import Experiment
 from interlock.results.settings import Settings
 
 
+def of_builds(paths: ProjectPaths, known: Catalog, missing: Sequence[str]) -> durations.DurationEstimate:
+    """Return how long these variants take to build, here if they were built here, else as the project recorded."""
+    usual_s = store.read_durations(paths.cache)
+    optimised = {name: variant.optimisations for name, variant in known.variants.items()}
+    return durations.of_builds(missing, usual_s, store.latest_builds(paths.reference), optimised)
+
+
 @dataclass(frozen=True)
 class Forecast:
     """How long an experiment will take, as far as earlier builds and experiments tell."""
@@ -29,12 +36,6 @@ class Forecast:
         """Return what an earlier experiment must have in common for its times to tell this one's."""
         return {"quick": self.settings.quick, "fixed": not self.settings.looks}
 
-    def of_builds(self, missing: Sequence[str]) -> durations.DurationEstimate:
-        """Return how long these variants take to build, here if they were built here, else as the project recorded."""
-        usual_s = store.read_durations(self.paths.cache)
-        optimised = {name: variant.optimisations for name, variant in self.known.variants.items()}
-        return durations.of_builds(missing, usual_s, store.latest_builds(self.paths.reference), optimised)
-
     def of_all(self, missing: Sequence[str]) -> str:
         """Return how many rows there are, and how long building these variants and measuring takes."""
         settings = self.settings
@@ -42,7 +43,8 @@ class Forecast:
         measuring = durations.of_measuring(settings.workloads, cells, self.earlier, **self.alike)
         number = len(settings.workloads)
         size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
-        return f"{size}: {self.of_builds(missing).words}; {measuring.within(self.ending.budget_s).words}"
+        built = of_builds(self.paths, self.known, missing).words
+        return f"{size}: {built}; {measuring.within(self.ending.budget_s).words}"
 
     def first(self, known: Catalog, missing: Sequence[str]) -> list[str]:
         """Return the variants that are built and measured first; none where all are at once.
@@ -58,6 +60,6 @@ class Forecast:
         """Return what to expect of building these variants and measuring all, and of the first rows, if some are."""
         lines = [self.of_all(missing)]
         if first:
-            soon = self.of_builds([name for name in missing if name in first])
+            soon = of_builds(self.paths, self.known, [name for name in missing if name in first])
             lines.append(f"first rows: {', '.join(first)}; {soon.words}, and a first look; the others join them")
         return lines

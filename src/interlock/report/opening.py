@@ -9,29 +9,40 @@ import datetime
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from interlock.analysis.comparison import Table
+from interlock.analysis.comparison import Row, Table
 from interlock.analysis.not_measured import by_reason, in_one_line
 from interlock.analysis.pick.advice import in_containers
 from interlock.analysis.pick.own import is_aside, own_pick
 from interlock.analysis.pick.sentences import WITHOUT_CONTAINERS, as_measured, provenance
-from interlock.analysis.verdicts import Comparison, Verdict
+from interlock.analysis.verdicts import HOPELESS, LOOKS, Comparison, Verdict
 from interlock.catalog.project import Catalog
-from interlock.catalog.types import split_label
-from interlock.report.pick import first_step
-from interlock.report.tables import Section, markdown_lines, markdown_table, ratio_text, rich_parts
+from interlock.catalog.types import TWIN, split_label
+from interlock.report.tables import (
+    Section,
+    figure_text,
+    markdown_lines,
+    markdown_table,
+    ratio_text,
+    rich_parts,
+    rounds_text,
+    short_ratio_text,
+)
 from interlock.report.trials import answer
 from interlock.report.trials import sections as trial_sections
-from interlock.results.answers import Decision, Pick, Rank
+from interlock.results.answers import Pick, Rank
 from interlock.results.commands import runnable
-from interlock.results.experiments import Experiment, State, Times, Values
+from interlock.results.experiments import Experiment, State, Times, Values, duration_text
 
 # Rows of each table before the rest is folded, or left to --full on a terminal.
 MOST_ROWS = 25
-MOST_LINES_CHANGED, MOST_LINES_OPEN, MOST_LINES_ENDED = 11, 5, 4
+MOST_LINES_CHANGED, MOST_LINES_OPEN, MOST_LINES_ENDED = 9, 3, 3
+LONGEST_BAR = 3
+FIRST_LOOK = min(LOOKS)
 # Beside a name, where there is no room for words.
 MARK = "*"
 
@@ -44,6 +55,7 @@ class ComparedRow:
     label: str
     comparison: Comparison
     built_otherwise: bool  # than the baseline: the ratio is of both
+    figure: str  # in the benchmark's unit: '1,820 requests/s'
 
 
 @dataclass(frozen=True)
@@ -65,7 +77,7 @@ class Opening:
 
     @property
     def source(self) -> str:
-        return provenance(self.pick, compared=False) if self.pick else self.place
+        return provenance(self.pick) if self.pick else self.place
 
     @property
     def caveats(self) -> list[str]:
@@ -106,14 +118,42 @@ GOES_ON = "The experiment goes on: this is what is known so far."
 def _rows(
     tables: Iterable[Table], shown: Callable[[str], bool], wanted: Callable[[Verdict], bool]
 ) -> list[ComparedRow]:
+    known = _noise(tables := list(tables))
     return [
         ComparedRow(
-            f"{table.workload.name} / {table.benchmark.name}", row.label, row.to_baseline, bool(row.built_otherwise)
+            f"{table.workload.name} / {table.benchmark.name}",
+            row.label,
+            _with_noise(row.to_baseline, known.get(table.workload.name)),
+            bool(row.built_otherwise),
+            _figure(table, row),
         )
         for table in tables
         for row in table.rows
         if row.to_baseline and shown(row.label) and wanted(row.to_baseline.verdict)
     ]
+
+
+def _figure(table: Table, row: Row) -> str:
+    metric = table.benchmark.metric
+    return "-" if row.seconds is None else f"{figure_text(metric.shown(row.seconds))} {metric.label}"
+
+
+def _noise(tables: Sequence[Table]) -> dict[str, float]:
+    """Return by workload the usual error of one round, of the rows that have more than one."""
+    errors: dict[str, list[float]] = {}
+    for table in tables:
+        for row in table.rows:
+            ratio = row.to_baseline.ratio if row.to_baseline else None
+            if ratio is not None and math.isfinite(ratio.error):
+                errors.setdefault(table.workload.name, []).append(ratio.error * math.sqrt(ratio.rounds))
+    return {workload: median(of_rows) for workload, of_rows in errors.items()}
+
+
+def _with_noise(comparison: Comparison, of_workload: float | None) -> Comparison:
+    """Return the comparison of a row of one round, which has no error of its own, with that of its workload's rows."""
+    if of_workload is None or math.isfinite(comparison.ratio.error):
+        return comparison
+    return replace(comparison, ratio=replace(comparison.ratio, error=of_workload))
 
 
 def opening_of(experiment: Experiment, values: Values, catalog: Catalog, tables: Sequence[Table] = ()) -> Opening:
@@ -143,11 +183,17 @@ CHANGED, OPEN = "faster or slower, the largest change first", "undecided, and wh
 
 
 def differences_section(title: str, rows: Sequence[ComparedRow], baseline: str) -> Section:
-    """Return rows as a table: benchmark, variant, ratio with its interval, and verdict or what it would take."""
+    """Return rows as a table: benchmark, variant, figure, ratio with its interval, verdict or what it would take."""
     last = "it would take" if title == OPEN else "verdict"
-    columns = ("benchmark", "variant", f"time, {baseline} is 1 [95 %]", last)
+    columns = ("benchmark", "variant", "figure", f"time, {baseline} is 1 [95 %]", last)
     cells = (
-        (row.benchmark, row.label, ratio_text(row.comparison.ratio), f"{_verdict_text(row)}{_otherwise(row)}")
+        (
+            row.benchmark,
+            row.label,
+            row.figure,
+            ratio_text(row.comparison.ratio),
+            f"{_verdict_text(row)}{_otherwise(row)}",
+        )
         for row in rows
     )
     return Section(title, columns, tuple(cells))
@@ -158,25 +204,56 @@ def _otherwise(row: ComparedRow) -> str:
 
 
 def _brief_section(title: str, rows: Sequence[ComparedRow], baseline: str) -> Section:
-    """Return rows as a table that fits 80 columns."""
-    last, text = ("more rounds", _rounds_text) if title == OPEN else ("verdict", _verdict_text)
+    """Return rows as a table that fits 80 columns, with a bar for each that is faster or slower."""
+    last, text = ("more rounds", _rounds_text) if title == OPEN else ("figure", _bar)
     columns = ("benchmark", "variant", "time [95 %]", last)
     cells = (
-        (row.benchmark, f"{row.label}{MARK * row.built_otherwise}", ratio_text(row.comparison.ratio), text(row))
+        (
+            row.benchmark.replace(" / ", "/"),
+            f"{row.label}{MARK * row.built_otherwise}",
+            short_ratio_text(row.comparison.ratio),
+            f"{text(row)} {row.figure.partition(' per ')[0]}",
+        )
         for row in rows
     )
-    return Section(f"{title} ({baseline}: 1.000x)", columns, tuple(cells))
+    said = title if title == OPEN else title.replace("faster", "faster ▼").replace("slower", "slower ▲")
+    return Section(f"{said} ({baseline}: 1.000x)", columns, tuple(cells))
+
+
+def _bar(row: ComparedRow) -> str:
+    """Return how far a ratio is from 1: a sign for each third of a doubling, downwards where less time is needed."""
+    log = row.comparison.ratio.log
+    length = min(LONGEST_BAR, 1 + math.floor(3 * abs(log) / math.log(2)))
+    return (("▲" if log > 0 else "▼") * length).ljust(LONGEST_BAR)
+
+
+def _alone_section(tables: Sequence[Table]) -> Section | None:
+    """Return the figures of an experiment that compares nothing; None where something is compared."""
+    rows = [(table, row) for table in tables for row in table.rows if split_label(row.label)[1] != TWIN]
+    if any(row.to_baseline for _, row in rows) or not any(row.seconds for _, row in rows):
+        return None
+    cells = (
+        (f"{table.workload.name} / {table.benchmark.name}", row.label, _figure(table, row))
+        for table, row in rows[:MOST_LINES_CHANGED]
+    )
+    return Section("measured, with nothing to compare", ("benchmark", "variant", "figure"), tuple(cells))
 
 
 def _rounds_text(row: ComparedRow) -> str:
     """Return about how many more rounds decide a row."""
-    return f"about {row.comparison.more_rounds}" if row.comparison.more_rounds else "too many"
+    more = row.comparison.more_rounds
+    if more is None:
+        return f"{max(1, FIRST_LOOK - row.comparison.ratio.rounds)} to see,"
+    return f"about {more}," if more <= HOPELESS else "too many,"
 
 
 def _verdict_text(row: ComparedRow) -> str:
     """Return the verdict; of what is undecided how many more rounds, if so many are in reach."""
     if row.comparison.verdict is not Verdict.UNDECIDED:
         return row.comparison.words
+    more = row.comparison.more_rounds
+    if more is None:
+        return f"{rounds_text(max(1, FIRST_LOOK - row.comparison.ratio.rounds))} more for a first look"
     return row.comparison.words.partition(", ")[2] or "too many rounds"
 
 
@@ -204,15 +281,8 @@ def details(summary: str, lines: Iterable[str]) -> list[str]:
 
 
 def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> RenderableType:
-    """Return a report in at most forty lines of a terminal: the answer, what changed, and what is open."""
-    parts: list[RenderableType] = [Text(opening.sentence, style="bold"), Text(opening.source)]
-    pick, baseline, has_mark = opening.pick, experiment.settings.baseline, False
-    if pick and pick.decision is Decision.SWITCH and pick.next:
-        # A command is copied whole: the terminal folds it, without a break, where what prints it does not crop.
-        parts += [
-            Text(line, style="dim", no_wrap=True, overflow="ignore")
-            for line in (runnable(first_step(pick)), *_interpreter(experiment, pick))
-        ]
+    """Return a report in at most forty lines of a terminal: what changed, what is open, and the answer at the end."""
+    baseline, has_mark, parts = experiment.settings.baseline, False, list[RenderableType]()
     parts += [part for section in opening.sections for part in rich_parts(section)]
     changed = (CHANGED, MOST_LINES_CHANGED, opening.differences), (OPEN, MOST_LINES_OPEN, opening.undecided)
     # The verdicts of a trial say both.
@@ -228,12 +298,18 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     parts += (
         [Text(f"{MARK} built otherwise than {baseline}: the ratio is of that too", style="dim")] if has_mark else []
     )
-    # How it goes on, and what was not reached; what is undecided stands above.
-    parts += [Text(line) for line in ended_lines(experiment, [])[:MOST_LINES_ENDED]]
+    alone = None if opening.sections else _alone_section(tables)
+    parts += rich_parts(alone) if alone else []
+    # What was not reached; what is undecided stands above.
+    parts += [Text(line) for line in ended_lines(experiment, [])[1:MOST_LINES_ENDED]]
+    said = " ".join(filter(None, (opening.source, _progress(experiment, tables))))
+    parts += [Text(), Text(opening.sentence, style="bold"), *([Text(said)] if said else [])]
+    # A command is copied whole: the terminal folds it, without a break, where what prints it does not crop.
+    parts += [Text(runnable(line), no_wrap=True, overflow="ignore") for line in _commands(experiment, opening.pick)]
     number = len(experiment.warnings)
     warnings = f"; {number} warning{'s' * (number > 1)}" if number else ""
     last = f"{experiment.name}, {experiment.started[:10]}{warnings}: all tables with --full, charts with --html"
-    parts += [Text(), Text(last, style="dim")]
+    parts += [Text(last, style="dim")]
     return Group(*parts)
 
 
@@ -274,6 +350,41 @@ def _sum(experiment: Experiment) -> float:
     return sum(times.total_s for times in experiment.times.values()) + experiment.set_up_s + experiment.waiting_s
 
 
+def _progress(experiment: Experiment, tables: Sequence[Table]) -> str:
+    """Return in plain words how many rows are decided, what is open and how long that would take, and what ended it."""
+    compared = [row.to_baseline for table in tables for row in table.rows if row.to_baseline]
+    open_ = [comparison for comparison in compared if comparison.verdict is Verdict.UNDECIDED]
+    decided = f"{len(compared) - len(open_)} of {len(compared)} rows are decided"
+    said = [f"{decided}{_to_decide(experiment, tables, open_)}."] if compared else []
+    return " ".join([*said, *([f"{_ended_by(experiment)} ended the experiment."] if experiment.ended_by else [])])
+
+
+def _commands(experiment: Experiment, pick: Pick | None) -> Iterator[str]:
+    """Yield how it goes on: with the rest of an experiment that was ended, and with what the pick says."""
+    if experiment.ended_by:
+        yield f"to continue: {experiment.resume_command}"
+    if pick and pick.next:
+        yield f"next: {pick.next[0]}"
+    if pick:
+        yield from _interpreter(experiment, pick)
+
+
+def _ended_by(experiment: Experiment) -> str:
+    return f"{experiment.ended_by[0].upper()}{experiment.ended_by[1:]}"
+
+
+def _to_decide(experiment: Experiment, tables: Sequence[Table], open_: Sequence[Comparison]) -> str:
+    """Return how many rows are open, and how long those near a decision would take at the pace of this experiment."""
+    if not open_:
+        return ""
+    near = [more for row in open_ if (more := row.more_rounds) is not None and more <= HOPELESS]
+    measured = sum(len(row.figures) for table in tables for row in table.rows)
+    if not near or not measured or not experiment.measuring_s:
+        return f", {len(open_)} open"
+    pace_s = experiment.measuring_s / measured
+    return f", {len(open_)} open, {len(near)} of which take about {duration_text(pace_s * sum(near))} more"
+
+
 def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
     """Return what ended an experiment before all was decided, what of it is open, and how it goes on."""
     if not experiment.ended_by:
@@ -281,7 +392,7 @@ def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
     open_rows = [line for table in tables for line in _open_rows(table)]
     unreached = _unreached(experiment)
     return [
-        f"{experiment.ended_by} ended the experiment. `{experiment.resume_command}` continues it.",
+        f"{_ended_by(experiment)} ended the experiment. `{experiment.resume_command}` continues it.",
         *(f"undecided: {line}" for line in open_rows),
         *(f"not measured: {line}" for line in unreached),
     ]

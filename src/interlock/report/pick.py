@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.analysis.not_measured import in_one_line
-from interlock.analysis.pick.sentences import as_measured, provenance, ratio_text, recommendation
+from interlock.analysis.pick.sentences import as_measured, candidate_lines, origin, ratio_text
 from interlock.results.answers import Contender, Costs, Pick, Recommendation, Standing
 
 STYLES = {
@@ -20,7 +20,6 @@ STYLES = {
     Standing.SAME: "",
     Standing.UNDECIDED: "yellow",
 }
-TRIAL, WHERE_CONTAINERS = "interlock trial", ", where Docker or Podman runs"
 LEGEND = (
     "throughput: relative to {baseline}, over the weighted benchmarks [95 % interval]; a report's ratio is its "
     "inverse. The last column: compared with the best of the others (Hsu), and with {baseline}."
@@ -28,19 +27,12 @@ LEGEND = (
 
 
 def first_lines(pick: Pick) -> list[str]:
-    """Return the answer: what to run, where the figures are from with the next command, and what has no figures.
-
-    The shipped figures lack what their machine lacked, which is nothing of this one.
-    """
-    second = f"{provenance(pick)}   {first_step(pick)}" if pick.next else provenance(pick)
-    return [recommendation(pick), second, *filter(None, [in_one_line({} if pick.shipped else pick.unmeasured)])]
-
-
-def first_step(pick: Pick) -> str:
-    """Return how to go on: by trying the image, which builds it too, or by measuring; a trial needs containers."""
-    trial = next((command for command in pick.next if command.startswith(TRIAL)), "")
-    where = "" if pick.has_containers or not trial else WHERE_CONTAINERS
-    return f"next{where}: {trial or pick.next[0]}"
+    """Return the answer: a line for each candidate, whose figures these are, and the next command."""
+    width = max([len("from"), *map(len, pick.named)])
+    lines = [*candidate_lines(pick), f"{'from':{width}}  {origin(pick)}"]
+    lines += [f"{'next':{width}}  {pick.next[0]}"] if pick.next else []
+    # The shipped figures lack what their machine lacked, which is nothing of this one.
+    return [*lines, *filter(None, [in_one_line({} if pick.shipped else pick.unmeasured)])]
 
 
 def terminal(pick: Pick) -> RenderableType:
@@ -65,24 +57,8 @@ def closing(pick: Pick) -> list[str]:
             f"FROM {chosen.reference}",
             *(f"ENV {name}={value}" for name, value in chosen.environment.items()),
         ]
-    before = [("first", f"{pick.measure}  # figures of this machine")] if _elsewhere(pick) else []
-    after = [("then" if number else "next", command) for number, command in enumerate(pick.next)]
-    commands = [f"{word:5}  {command}" for word, command in (*before, *after) if command != pick.measure or not before]
-    if not pick.has_containers:
-        commands = [f"{command}{_remark(command)}" for command in commands]
+    commands = [f"{'then' if number else 'next'}  {command}" for number, command in enumerate(pick.next)]
     return [*lines, *(["", *commands] if commands else [])]
-
-
-def _remark(command: str) -> str:
-    """Return what a reader without a container engine must know of a command."""
-    if TRIAL in command:
-        return f"  # {WHERE_CONTAINERS[2:]}"
-    return "  # an interpreter to run your own tests with" if "interlock build" in command else ""
-
-
-def _elsewhere(pick: Pick) -> bool:
-    """Return whether the figures are, or may be, of another machine."""
-    return bool(pick.contenders and (pick.apart or pick.shipped))
 
 
 def _lines(pairs: Iterator[tuple[str, str]], style: str = "") -> RenderableType:
@@ -96,12 +72,11 @@ def _lines(pairs: Iterator[tuple[str, str]], style: str = "") -> RenderableType:
 
 
 def _head(pick: Pick) -> Iterator[tuple[str, str]]:
-    origin = " (shipped with Interlock)" if pick.shipped else ""
-    yield "figures", f"experiment {pick.experiment}{origin}, on {pick.machine}"
+    yield "figures", f"experiment {pick.experiment}, on {pick.machine}"
     differs = "; ".join(
         f"{difference.what} {difference.here} instead of {difference.there}" for difference in pick.apart
     )
-    better = "; to be sure, measure here: the first command below" if _elsewhere(pick) else ""
+    better = f"; to be sure, measure here: `{pick.measure}`" if pick.contenders and (pick.apart or pick.shipped) else ""
     yield "here", (differs or "no known difference from that machine") + better
     shares = [f"{100 * share.share:.3g} % {share.workload}/{share.benchmark}" for share in pick.shares]
     yield "weights", ", ".join(shares)
@@ -151,7 +126,6 @@ def _excluded(group: tuple[str, list[str]]) -> RenderableType:
 
 
 def _answer(pick: Pick) -> Iterator[tuple[str, str]]:
-    yield "answer", pick.answer
     if pick.recommended:
         yield from _recommended(pick.recommended, pick.baseline)
     for note in pick.notes:

@@ -43,6 +43,13 @@ def ratio_text(ratio: Interval | None) -> str:
     return f"{ratio.estimate:.3f}x [{bounds}]"
 
 
+def short_ratio_text(ratio: Interval) -> str:
+    """Return a ratio with its 95 % interval in as few digits as tell it from 1 in most cases: '1.23x [1.19, 1.27]'."""
+    text = ratio_text(ratio)
+    few = f"{ratio.estimate:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
+    return text if math.isinf(ratio.high) or "1.00" in few or ratio.estimate < 0.1 else few
+
+
 def label_text(label: str) -> str:
     """Return the name of a row: the label of a variant or mode; 'limit: NAME' for a limit."""
     variant, mode = split_label(label)

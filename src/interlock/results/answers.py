@@ -189,14 +189,25 @@ class Elsewhere(Data):
     standing: Standing
 
 
+class Whose(StrEnum):
+    """Whose figures answer a pick."""
+
+    HERE = "here"  # the user's, in the results of this folder
+    ELSEWHERE = "elsewhere"  # the user's, in another folder
+    PROJECT = "project"  # those that come with Interlock
+
+
 class Pick(Data):
     """The output of pick --json."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     decision: Decision
     answer: str
     experiment: str
-    shipped: bool  # whether the experiment is one of results/reference
+    whose: Whose
+    measured: str  # the day on which the experiment started
+    built: str  # what optimised the baseline's build: 'PGO and LTO'
+    also: str  # what other figures there are, and how they are asked
     measured_otherwise: str  # what optimised the measured builds and what today's, if not the same
     elsewhere: list[Elsewhere]  # the gain of the same switch in the other shipped experiments
     cpus: int  # of the machine that the service runs on
@@ -207,6 +218,7 @@ class Pick(Data):
     apart: list[MachineDifference]
     shares: list[Share]
     contenders: list[Contender]  # the fastest first, with the baseline
+    named: list[Label]  # those of them that the short answer has a line for
     excluded: list[Exclusion]
     not_measured: list[Label]  # no figures for a workload that was asked for: nothing speaks against them
     recommended: Recommendation | None
@@ -215,8 +227,12 @@ class Pick(Data):
     measure: str  # the command that measures the best ones here
     next: list[str]  # the next commands
     in_containers: bool = True  # whether the figures are; else they are of the machine itself
-    has_containers: bool = True  # whether a container engine answers here: a trial needs one
     unmeasured: dict[str, list[str]] = {}  # of what was asked for, by the reason
+
+    @property
+    def shipped(self) -> bool:
+        """Return whether the figures come with Interlock."""
+        return self.whose is Whose.PROJECT
 
 
 class TableFigures(Data):

@@ -386,11 +386,19 @@ def write_durations(cache: Path, durations: Mapping[str, float]) -> None:
 
 
 def latest_experiment(results: Path) -> Path:
-    """Return the folder of the experiment that was started last; StoreError if there is none."""
+    """Return the folder of the experiment that was started last and has a figure; StoreError if there is none.
+
+    One that was ended before anything was measured is the latest only where there is no other.
+    """
     folders = [path.parent for path in results.glob(f"*/{EXPERIMENT_FILE}")]
     if not folders:
         raise StoreError(file=str(results), found="no experiment is recorded here", todo="Run `interlock matrix`.")
-    return max(folders, key=lambda folder: read_experiment(folder).started)
+
+    def has_figures_and_start(folder: Path) -> tuple[bool, str]:
+        experiment = read_experiment(folder)
+        return any(cell.outcome.state is State.OK for cell in experiment.cells), experiment.started
+
+    return max(folders, key=has_figures_and_start)
 
 
 def has_several_experiments(folder: Path) -> bool:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from interlock.analysis.pick.advice import (
-    TRIED_WITH,
     ImageHere,
     Ranking,
     ThisMachine,
@@ -275,7 +274,7 @@ def test_the_baseline_may_be_another_than_the_experiments() -> None:
     assert (pick.baseline, pick.recommended and pick.recommended.label) == ("slow", "fast")
     assert pick.recommended is not None
     assert pick.recommended.gain.estimate == pytest.approx(4, rel=0.01)
-    assert pick.measure == "interlock matrix --workloads locks --variants slow,fast,base --baseline slow"
+    assert pick.measure == "interlock matrix --workloads locks --variants slow,fast --baseline slow"
 
 
 def test_the_gain_is_the_inverse_of_the_time_and_the_costs_are_beside_the_baseline() -> None:
@@ -361,12 +360,44 @@ def test_a_mode_brings_its_environment_and_its_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("local", "builds"),
-    [(LocalImage.ABSENT, True), (LocalImage.UNKNOWN, True), (LocalImage.MEASURED, False), (LocalImage.OTHER, False)],
+    ("local", "expected"),
+    [
+        (LocalImage.ABSENT, "interlock build fast"),
+        (LocalImage.UNKNOWN, "interlock build fast"),
+        (LocalImage.MEASURED, "interlock check fast"),
+        (LocalImage.OTHER, "interlock check fast"),
+    ],
 )
-def test_an_image_that_is_not_here_is_built_first_then_tried_then_swapped_in(local: LocalImage, builds: bool) -> None:
-    tried = [f"interlock trial . --variants fast {TRIED_WITH}", "interlock swap Dockerfile --to fast"]
-    assert advice_on(material_of(), local).next == (["interlock build fast"] if builds else []) + tried
+def test_the_next_command_works_in_the_folder_where_it_is_printed(local: LocalImage, expected: str) -> None:
+    evidence = material_of()
+    host = evidence.experiment.host
+    service = ThisMachine(host, host["engine"], port=8080)
+    first, *_, last = advice_on(evidence, local, service).next
+    assert first.startswith("interlock trial . --variants fast --http :8080/")
+    assert last == "interlock swap Dockerfile --to fast"
+    empty = advice_on(evidence, local, ThisMachine(host, host["engine"], port=None)).next
+    assert empty[-1] == expected
+    assert all(command.startswith(("interlock matrix", expected)) for command in empty)
+
+
+def test_a_line_is_for_the_chosen_one_the_newest_release_and_the_newest_without_a_gil() -> None:
+    figures: Figures = {
+        "base": {"locks/queue": SIX},
+        "fast": {"locks/queue": noisy(0.5)},
+        "old": {"locks/queue": noisy(0.9)},
+        "new": {"locks/queue": noisy(1.1)},
+        "free": {"locks/queue": noisy(2.0)},
+        "free+mode": {"locks/queue": noisy(2.0)},
+    }
+    families = {
+        "base": ("release-lines", "3.13.1"),
+        "fast": ("imports", "3.13.1"),
+        "old": ("release-lines", "3.9.1"),
+        "new": ("release-lines", "3.14.1"),
+        "free": ("free-threading", "3.14.1"),
+    }
+    variants = {name: {"family": family, "version": version} for name, (family, version) in families.items()}
+    assert advice_on(make_evidence(figures, variants=variants)).named == ["fast", "new", "free"]
 
 
 def test_how_far_this_machine_is_from_the_experiments_is_a_part_of_the_answer() -> None:

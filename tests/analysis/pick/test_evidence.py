@@ -24,6 +24,7 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError
+from interlock.results.answers import Whose
 from tests.builders import make_benchmark, make_built, make_settings, make_workload
 from tests.picks import SIX, Figures, catalog_of, experiment_of, make_evidence, with_memory, workloads_of
 
@@ -46,7 +47,9 @@ def wanting(*weights: str, **more: Any) -> Criteria:
 def recorded(
     figures: Any = FULL, *, name: str = "2026-11-21-a", shipped: bool = False, **changes: Any
 ) -> RecordedExperiment:
-    return RecordedExperiment(Path(name), experiment_of(figures, name=name, **changes), shipped)
+    return RecordedExperiment(
+        Path(name), experiment_of(figures, name=name, **changes), Whose.PROJECT if shipped else Whose.HERE
+    )
 
 
 def test_the_weight_of_a_workload_is_shared_by_its_benchmarks() -> None:
@@ -234,7 +237,7 @@ def test_names_that_nobody_knows_are_answered_with_those_that_exist() -> None:
 def test_a_workload_that_the_project_has_no_more_is_found_in_experiments() -> None:
     assert choose_experiment([recorded()], wanting("locks"), catalog({})).name == "2026-11-21-a"
     lacking = recorded({"cpython-3.13": {"startup/pass": SIX}}, name="2026-11-20-a")
-    with pytest.raises(UsageError, match="--experiment"):
+    with pytest.raises(UsageError, match="--from"):
         choose_experiment([recorded(), lacking], wanting("locks", baseline="cpython-3.9"), catalog({}))
 
 

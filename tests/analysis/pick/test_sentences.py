@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.analysis.pick.sentences import as_measured, costs_text, provenance, recommendation
+from interlock.analysis.pick.sentences import as_measured, costs_text, origin, recommendation
 from interlock.results.answers import (
     Costs,
     Decision,
@@ -16,6 +16,7 @@ from interlock.results.answers import (
     Exclusion,
     MachineDifference,
     Standing,
+    Whose,
 )
 from tests.picks import make_pick
 
@@ -99,14 +100,18 @@ def test_every_decision_has_its_word(changes: dict[str, Any], first: str, named:
     [
         ({"apart": [MachineDifference(what="cores", there="2", here="8")]}, "a 2-core Example CPU 9000, not "),
         ({"apart": [MachineDifference(what="kernel", there="6", here="7")]}, "a 2-core Example CPU 9000 like yours"),
+        ({}, "the project's figures: "),
+        ({}, "2026-11-21, builds with PGO and LTO"),
+        ({}, "(yours: none here)"),
+        ({"whose": Whose.HERE}, "yours in this folder (2026-11-21-a): "),
+        ({"whose": Whose.ELSEWHERE}, "yours elsewhere (2026-11-21-a): "),
         ({"cpus": 8}, "8 CPUs not measured"),
-        ({"not_measured": ["x", "y"]}, "2 variants not measured"),
         ({}, "dependencies"),
         ({"measured_otherwise": "neither PGO nor LTO instead of PGO"}, "with neither PGO nor LTO instead of PGO"),
     ],
 )
 def test_what_the_figures_do_not_say_is_said(changes: dict[str, Any], part: str) -> None:
-    assert part in provenance(make_pick(**changes))
+    assert part in origin(make_pick(**changes))
 
 
 def test_a_machine_on_which_the_same_switch_was_slower_is_named() -> None:
@@ -117,7 +122,7 @@ def test_a_machine_on_which_the_same_switch_was_slower_is_named() -> None:
         speed=estimate(0.8, 0.7, 0.9),
         standing=Standing.SLOWER,
     )
-    said = provenance(make_pick(elsewhere=[other]))
+    said = origin(make_pick(elsewhere=[other]))
     assert all(one in said for one in ("a 64-core Other CPU", "slower", "2026-11-22-b"))
     faster = other.model_copy(update={"standing": Standing.FASTER})
-    assert "Other CPU" not in provenance(make_pick(elsewhere=[faster]))
+    assert "Other CPU" not in origin(make_pick(elsewhere=[faster]))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from interlock.analysis import not_measured
+from interlock.analysis.comparison import baseline_optimisation
 from interlock.analysis.pick import sentences
 from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command
 from interlock.analysis.pick.exclusions import (
@@ -43,10 +44,11 @@ from interlock.results.experiments import Built, EngineName
 
 # How a fact is written where its value alone would not be understood.
 FACT_FORMATS = {"cores": "{} cores", "kernel": "Linux {}", "storage driver": "storage driver {}"}
-# How many of the best are measured again, besides the baseline.
-MEASURE_AGAIN = 4
+# Families that people choose a newer interpreter from.
+ASKED_ABOUT = ("release-lines", "free-threading")
 # What a service is tried with; the reader changes the address and the load.
-TRIED_WITH = "--http :8000/ --load 'wrk -t1 -c4 -d3s {url}/'"
+TRIED_WITH = "--http :{port}/ --load 'wrk -t1 -c4 -d3s {{url}}/'"
+USUAL_PORT = 8000
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class ThisMachine:
 
     host: Mapping[str, Any]
     engine: Mapping[str, Any] | None = None
+    port: int | None = USUAL_PORT  # of the service whose Dockerfile is in the folder; None without one
+    also: str = ""  # which other figures there are, and how they are asked
 
     @property
     def has_containers(self) -> bool:
@@ -182,22 +186,26 @@ def advise(
     image: ImageHere,
     elsewhere: Sequence[Evidence] = (),
 ) -> Pick:
-    """Return the whole answer; `others` are the other shipped experiments with figures for the same question."""
+    """Return the whole answer; `elsewhere` are the other shipped experiments with figures for the same question."""
     experiment, criteria = evidence.experiment, evidence.criteria
     apart = machine_differences(experiment.host, here)
     is_here = not (evidence.recorded.shipped or apart)
     where = experiment.settings.where.words if is_here else []
     workloads = [workload for workload, _ in evidence.shares]
-    measure = measuring_command(workloads, _best(evidence, ranked), criteria, where)
+    named = _named(evidence, ranked)
+    measure = measuring_command(workloads, _to_measure(evidence, ranked, named), criteria, where)
     recommended = None
     if ranked.chosen and image.built:
         recommended = _recommendation(evidence, ranked.rows, ranked.chosen, image.built, image.local)
-    again = not is_here or experiment.settings.quick
+    again = bool(ranked.rows or ranked.not_measured) and (not is_here or experiment.settings.quick)
     pick = Pick(
         decision=ranked.decision,
         answer="",
         experiment=experiment.name,
-        shipped=evidence.recorded.shipped,
+        whose=evidence.recorded.whose,
+        measured=experiment.started[:10],
+        built=baseline_optimisation(experiment),
+        also=here.also,
         measured_otherwise=evidence.measured_otherwise,
         elsewhere=list(_elsewhere(ranked, elsewhere)),
         cpus=criteria.cpus,
@@ -208,16 +216,15 @@ def advise(
         apart=apart,
         shares=[Share(workload=at[0], benchmark=at[1], share=share) for at, share in evidence.shares.items()],
         contenders=[_contender(evidence, row) for row in ranked.rows],
+        named=named,
         excluded=ranked.excluded,
         not_measured=ranked.not_measured,
         recommended=recommended,
         audits=list(evidence.audits.values()),
         notes=[*_notes(evidence, ranked, elsewhere), *here.notes],
         measure=measure,
-        next=_next_commands(evidence, ranked, image.local, here)
-        or [measure] * bool((ranked.rows or ranked.not_measured) and again),
+        next=_next_commands(ranked, image.local, here, [measure] * again),
         in_containers=in_containers(experiment.host["engine"]),
-        has_containers=here.has_containers,
         unmeasured=_unmeasured(evidence),
     )
     return pick.model_copy(update={"answer": sentences.recommendation(pick)})
@@ -359,32 +366,52 @@ def _notes_on_cpus(evidence: Evidence) -> Iterator[str]:
         yield f"{workload} was measured on one CPU only: what more CPUs gain is not in its figures"
 
 
-def _best(evidence: Evidence, ranked: Ranking) -> Sequence[str]:
-    """Return the baseline and the best contenders that are not shown to be slower, to be measured again.
+def _named(evidence: Evidence, ranked: Ranking) -> list[str]:
+    """Return the contenders that people ask about: the chosen one, the newest release and the newest without a GIL.
+
+    Where nothing of them has figures, or is newer than the baseline, it is the best one.
+    """
+    contenders = [row.label for row in ranked.rows if row.label != evidence.baseline]
+    newest: dict[str, str] = {}
+    for label in sorted(contenders, key=lambda label: _release(evidence, label), reverse=True):
+        variant = evidence.variant(label)
+        is_older = _release(evidence, label) < _release(evidence, evidence.baseline)
+        if variant is not None and not is_older and split_label(label)[1] is None:
+            newest.setdefault(variant.family, label)
+    chosen = [ranked.chosen.label] if ranked.chosen else []
+    asked_about = [newest[family] for family in ASKED_ABOUT if family in newest]
+    return list(dict.fromkeys([*chosen, *asked_about] or contenders[:1]))
+
+
+def _release(evidence: Evidence, label: str) -> tuple[int, ...]:
+    """Return the Python release of a label, to order by."""
+    variant = evidence.variant(label)
+    return tuple(map(int, variant.release_line.split("."))) if variant else ()
+
+
+def _to_measure(evidence: Evidence, ranked: Ranking, named: Sequence[str]) -> Sequence[str]:
+    """Return the baseline and what the answer names, to be measured again, and what has no figures yet.
 
     Nothing where nothing was measured beside the baseline: then the core set is to be measured.
     """
-    rows = [row for row in ranked.rows if row.standing not in {Standing.SLOWER, Standing.BASELINE}]
-    chosen = [ranked.chosen.label] if ranked.chosen else []
-    best = list(dict.fromkeys([*chosen, *(row.label for row in rows or ranked.rows)]))[:MEASURE_AGAIN]
     missing = ranked.not_measured if ranked.decision is Decision.MEASURE else []
-    labels = [evidence.baseline, *best, *missing]
+    labels = [evidence.baseline, *named, *missing]
     return labels if len(set(labels)) > 1 else []
 
 
-def _next_commands(evidence: Evidence, ranked: Ranking, local: LocalImage, here: ThisMachine) -> list[str]:
-    """Return the commands that build, try and swap in the chosen image; none to stay.
+def _next_commands(ranked: Ranking, local: LocalImage, here: ThisMachine, measure: Sequence[str]) -> list[str]:
+    """Return commands that work here as they are, the first one first.
 
-    Without containers the interpreter is built, for tests of one's own in place of a trial.
+    A trial needs a Dockerfile in this folder and containers, and builds what is missing. Without them what is picked by
+    other machines' figures is measured here; else its interpreter is built, for tests of one's own.
     """
     if ranked.chosen is None:
-        return []
-    row = ranked.chosen
-    variant = split_label(row.label)[0]
+        return list(measure)
+    label = ranked.chosen.label
+    variant = split_label(label)[0]
+    if here.port is not None and here.has_containers:
+        tried = TRIED_WITH.format(port=here.port)
+        return [f"interlock trial . --variants {label} {tried}", *measure, f"interlock swap Dockerfile --to {label}"]
     without = "" if here.has_containers else " --engine host"
-    build = [f"interlock build {variant}{without}"] if local in {LocalImage.ABSENT, LocalImage.UNKNOWN} else []
-    return [
-        *build,
-        f"interlock trial . --variants {row.label} {TRIED_WITH}",
-        f"interlock swap Dockerfile --to {row.label}",
-    ]
+    is_there = local not in {LocalImage.ABSENT, LocalImage.UNKNOWN}
+    return [*measure, f"interlock check {variant}" if is_there else f"interlock build {variant}{without}"]

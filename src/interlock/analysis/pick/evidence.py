@@ -17,7 +17,7 @@ from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, split_labe
 from interlock.catalog.variants import Gil, Mode, SupportPhase, Variant
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError, nearest
-from interlock.results.answers import RecordedFigures, VariantAudit
+from interlock.results.answers import RecordedFigures, VariantAudit, Whose
 from interlock.results.experiments import Built, CellResult, Experiment, State
 
 Workloads = Mapping[str, Workload]
@@ -32,11 +32,15 @@ USUAL_MIXES = (("service", "download"), ("service",), ("download",), ("startup",
 
 @dataclass(frozen=True)
 class RecordedExperiment:
-    """An experiment, its folder, and whether it came with Interlock."""
+    """An experiment, its folder, and whose it is."""
 
     folder: Path
     experiment: Experiment
-    shipped: bool
+    whose: Whose
+
+    @property
+    def shipped(self) -> bool:
+        return self.whose is Whose.PROJECT
 
     @property
     def name(self) -> str:
@@ -64,7 +68,8 @@ def choose_experiment(
 def answering(recorded: Iterable[RecordedExperiment], criteria: Criteria, catalog: Catalog) -> list[RecordedExperiment]:
     """Return the experiments that answer all criteria, the best first, whatever their order.
 
-    The user's own come before the shipped ones, then those of builds that are optimised as they are now. Of the user's
+    The user's own come before the shipped ones, those of this folder first. Then come those of builds that are
+    optimised as they are now. Of the user's
     own the latest comes first. Of the shipped ones those with the usual baseline, then those whose rounds went on until
     rows were decided, then those that compare most.
     """
@@ -80,7 +85,7 @@ def _usefulness(answer: RecordedExperiment, criteria: Criteria, catalog: Catalog
         compared, rounds = len(comparable(answer.experiment, criteria, catalog)), settings.rounds
     as_now = not measured_otherwise(answer.experiment, criteria, catalog)
     when = f"{answer.experiment.started} {answer.experiment.name}"
-    return not answer.shipped, as_now, usual, decides, compared, rounds, when
+    return -list(Whose).index(answer.whose), as_now, usual, decides, compared, rounds, when
 
 
 def comparable(experiment: Experiment, criteria: Criteria, catalog: Catalog) -> list[str]:
@@ -224,9 +229,7 @@ def _as_today(benchmark: Benchmark, workload: Workload | None) -> Benchmark:
 
 def _todo(criteria: Criteria, known: Workloads) -> str:
     names = [weight.workload for weight in criteria.weights if weight.workload in known]
-    return (
-        f"Measure it: `{measuring_command(names, [], criteria)}`." if names else "Name an experiment with --experiment."
-    )
+    return f"Measure it: `{measuring_command(names, [], criteria)}`." if names else "Name an experiment with --from."
 
 
 def measuring_command(

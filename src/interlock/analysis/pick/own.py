@@ -14,7 +14,7 @@ from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import SupportPhase
-from interlock.results.answers import Pick
+from interlock.results.answers import Pick, Whose
 from interlock.results.experiments import Experiment, Values
 
 # What people choose between; the other families are there to show why, and their rows are folded.
@@ -33,7 +33,7 @@ def is_aside(label: str, catalog: Catalog, today: datetime.date) -> bool:
 
 def own_pick(experiment: Experiment, values: Values, catalog: Catalog, today: datetime.date) -> Pick | None:
     """Return the pick for the usual mix, or by all workloads with figures of the baseline; None without any."""
-    recorded = RecordedExperiment(Path(experiment.name), experiment, shipped=False)
+    recorded = RecordedExperiment(Path(experiment.name), experiment, Whose.HERE)
     cpus = experiment.host["cores"] or 1
     criteria = usual_question([recorded], Criteria((), cpus), catalog)
 

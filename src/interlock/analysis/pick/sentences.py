@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from interlock.analysis.verdicts import MARGIN
-from interlock.results.answers import Contender, Costs, Decision, Estimate, Pick, Recommendation, Standing
+from interlock.results.answers import Contender, Costs, Decision, Estimate, Pick, Recommendation, Standing, Whose
 
 # Costs within this are the same: memory in MB, a start's time as a ratio.
 SAME_MB = 0.5
@@ -32,13 +32,61 @@ def recommendation(pick: Pick) -> str:
     gain = f"{throughput_text(chosen.gain, cpus_text(pick.measured_cpus))}, {costs_text(chosen.costs)}"
     if row.standing is Standing.FASTER:
         return f"SWITCH from {pick.baseline} to {chosen.label}: {gain}."
-    why = next(
-        (excluded.reasons[0] for excluded in pick.excluded if excluded.label == pick.baseline), "it was not measured"
-    )
-    return (
-        f"SWITCH to {chosen.label}, the fastest that meets the constraints: {gain}. {pick.baseline} does not meet "
-        f"them: {why}."
-    )
+    return f"SWITCH to {chosen.label}, the fastest that meets the constraints: {gain}. {_why_leave(pick)}."
+
+
+def candidate_lines(pick: Pick) -> list[str]:
+    """Return a line for each candidate worth naming: its name, SWITCH or STAY, the gain or loss, and the cost."""
+    if pick.decision in {Decision.NOTHING, Decision.MEASURE} or not pick.named:
+        return [recommendation(pick)]
+    width = max(map(len, pick.named))
+    rows = {contender.label: contender for contender in pick.contenders}
+    chosen = pick.recommended
+    lines = []
+    for label in pick.named:
+        if chosen is not None and label == chosen.label:
+            word, said = "SWITCH", f"{_gain(pick, chosen.gain)}, {costs_text(chosen.costs)}"
+            said += "" if rows[label].standing is Standing.FASTER else f"; {_why_leave(pick)}"
+        else:
+            word, said = STANDING_WORDS[rows[label].standing]
+            said = f"{said}{_gain(pick, rows[label].speed)}"
+        said += f", built otherwise: {rows[label].built_otherwise}" if rows[label].built_otherwise else ""
+        lines.append(f"{label:{width}}  {word:6}  {said}")
+    return lines
+
+
+# What is said of a candidate that is not chosen, by how it stands to the baseline.
+STANDING_WORDS = {
+    Standing.FASTER: ("ALSO", ""),
+    Standing.SLOWER: ("STAY", ""),
+    Standing.SAME: ("STAY", f"{SAME_WITHIN}: "),
+    Standing.UNDECIDED: ("STAY", "not decided: "),
+}
+
+
+def _gain(pick: Pick, speed: Estimate) -> str:
+    return throughput_text(speed, cpus_text(pick.measured_cpus), interval="")
+
+
+def _why_leave(pick: Pick) -> str:
+    """Return why the baseline is no answer, where the fastest of the others is picked without being faster."""
+    why = next((one.reasons[0] for one in pick.excluded if one.label == pick.baseline), "it was not measured")
+    return f"{pick.baseline} does not meet the constraints: {why}"
+
+
+def origin(pick: Pick) -> str:
+    """Return whose figures answer: of which machine, day and kind of build, what they lack, and which others there are.
+
+    A reader who gets two answers in two folders sees here why.
+    """
+    whose = {
+        Whose.HERE: f"yours in this folder ({pick.experiment})",
+        Whose.ELSEWHERE: f"yours elsewhere ({pick.experiment})",
+        Whose.PROJECT: "the project's figures",
+    }[pick.whose]
+    facts = [f"{_workloads(pick)} on {_machine(pick)}", pick.measured, f"builds with {pick.built}"]
+    said = "; ".join([f"{whose}: {', '.join(facts)}", *_reservations(pick)])
+    return f"{said} ({pick.also})" if pick.also else said
 
 
 def as_measured(chosen: Recommendation) -> str:
@@ -91,16 +139,17 @@ def _start_text(costs: Costs) -> str:
     return f"{costs.start_s * 1e3:+.1f} ms start-up"
 
 
-def provenance(pick: Pick, *, compared: bool = True) -> str:
-    """Return where the figures are from and what they do not say, as one sentence.
-
-    With `compared` also whether this machine is like that one.
-    """
-    *most, last = dict.fromkeys(share.workload for share in pick.shares)
-    workloads = f"{', '.join(most)} and {last}" if most else last
+def provenance(pick: Pick) -> str:
+    """Return where the figures of a report are from and what they do not say, as one sentence."""
     there = pick.measured_on if pick.in_containers else itself(pick)
-    first = f"Measured with {workloads} on {_machine(pick) if compared else there}"
-    return f"{'; '.join([first, *_reservations(pick)])}."
+    number = len(pick.not_measured)
+    missing = [f"{number} variant{'s' * (number > 1)} not measured"] if number else []
+    return f"{'; '.join([f'Measured with {_workloads(pick)} on {there}', *_reservations(pick), *missing])}."
+
+
+def _workloads(pick: Pick) -> str:
+    *most, last = dict.fromkeys(share.workload for share in pick.shares)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _machine(pick: Pick) -> str:
@@ -131,9 +180,6 @@ def _reservations(pick: Pick) -> Iterator[str]:
         yield f"{cpus_text(pick.cpus)} not measured"
     if pick.recommended is not None:
         yield "your dependencies install and import" if pick.audits else "your dependencies are not tested yet"
-    if pick.not_measured:
-        number = len(pick.not_measured)
-        yield f"{number} variant{'s' if number > 1 else ''} not measured"
 
 
 def cpus_text(count: int) -> str:
@@ -141,7 +187,7 @@ def cpus_text(count: int) -> str:
     return f"{count} CPU{'s' if count > 1 else ''}"
 
 
-def throughput_text(speed: Estimate, on: str = "") -> str:
+def throughput_text(speed: Estimate, on: str = "", *, interval: str = "95 % interval ") -> str:
     """Return a relative throughput in words: '26 % more throughput on 1 CPU (95 % interval 23 to 29 %)'."""
     change = percent(speed.estimate)
     words = f"{abs(change)} % {'more' if change > 0 else 'less'} throughput" if change else "the same throughput"
@@ -150,9 +196,9 @@ def throughput_text(speed: Estimate, on: str = "") -> str:
         return f"{words} (one round, so no interval)"
     low, high = percent(speed.low), percent(speed.high)
     if low < 0 < high or not change:
-        return f"{words} (95 % interval {low:+d} to {high:+d} %)"
+        return f"{words} ({interval}{low:+d} to {high:+d} %)"
     first, last = sorted((abs(low), abs(high)))
-    return f"{words} (95 % interval {first} to {last} %)"
+    return f"{words} ({interval}{first} to {last} %)"
 
 
 def percent(factor: float) -> int:

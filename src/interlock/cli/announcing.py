@@ -1,0 +1,85 @@
+"""What a command would build and measure, said before it does: how long on this machine, how much disk, `--dry-run`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.cli.options import PlainConsole, console, notes
+from interlock.engine import protocol
+from interlock.engine.protocol import BuildOptions
+from interlock.errors import StoreError, UsageError
+from interlock.measure import lock
+from interlock.measure.forecast import of_builds
+from interlock.results import store
+from interlock.results.experiments import State
+
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Say what would be built and run, for how long and with how much disk, and stop."),
+]
+
+
+def announce(*lines: str, dry_run: bool, as_json: bool = False, where: PlainConsole = console) -> None:
+    """Say what comes; with --dry-run the command ends here.
+
+    With --json standard output has the document alone, and standard error has errors alone, but for a dry run.
+    """
+    if as_json and not dry_run:
+        return
+    where = notes if as_json else where
+    for line in (*lines, *_disturbs()):
+        where.print(Text(f"plan    {line}"), soft_wrap=True)
+    if dry_run:
+        where.print(Text("plan    nothing of it was done: --dry-run"), soft_wrap=True)
+        raise typer.Exit
+
+
+def _disturbs() -> Iterator[str]:
+    """Yield whose measurement this work would disturb: compilers beside it change its figures by more than variants."""
+    with suppress(StoreError):  # another user's lock
+        if who := lock.holder():
+            yield f"disturbs {who}: wait for its end, or its rows have to be measured again"
+
+
+def missing_of(engine: protocol.Engine, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[str]:
+    """Return which of these variants have to be built: those without an image that could have one."""
+    there = engine.look_up(known, names, options)
+    return [image.variant for image in there if image.outcome.state is not State.OK]
+
+
+def building(paths: ProjectPaths, known: Catalog, missing: Sequence[str]) -> str:
+    """Return what is built, for how long here and with how much disk; of what is there that nothing is."""
+    if not missing:
+        return "builds nothing: every interpreter is there"
+    takes = of_builds(paths, known, missing).words.removeprefix("building ")
+    return f"builds {', '.join(missing)}: {takes}; {disk(paths, missing)}"
+
+
+def disk(paths: ProjectPaths, names: Sequence[str]) -> str:
+    """Return how much disk images take, of those that the project did not record as much as the others."""
+    record = store.latest_builds(paths.reference)
+    sizes = {build.variant: build.size_bytes for build in (record.builds if record else []) if build.size_bytes}
+    if not sizes:
+        return "disk unknown"
+    usual = fmean(sizes.values())
+    return f"about {sum(sizes.get(name, usual) for name in names) / 1e6:.0f} MB of disk"
+
+
+def require_writable(results: Path) -> None:
+    """Raise UsageError if experiments cannot be kept there: before hours of building, not after them."""
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=results).close()
+    except OSError as error:
+        found = f"cannot be written: {error.strerror or error}"
+        todo = "Name another folder with --results, or set XDG_DATA_HOME or HOME to a folder of yours."
+        raise UsageError(file=str(results), found=found, todo=todo) from None

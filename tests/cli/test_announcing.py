@@ -1,0 +1,87 @@
+"""What a command would do is said before it does it, and --dry-run stops there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+
+from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.cli.announcing import announce, building, require_writable
+from interlock.cli.main import load_command
+from interlock.errors import UsageError
+from interlock.measure import lock
+from interlock.results import store
+from interlock.results.experiments import BuildRecord
+from tests.builders import Entry, make_built
+from tests.picks import catalog_of
+
+WORKING = ("build", "matrix", "trial", "why", "check", "swap", "audit", "train", "pull")
+
+
+@pytest.mark.parametrize("name", WORKING)
+def test_every_command_that_builds_or_measures_has_a_dry_run(name: str) -> None:
+    assert "--dry-run" in [word for parameter in load_command(name).params for word in parameter.opts]
+
+
+def test_a_dry_run_ends_after_what_is_said_and_json_keeps_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    announce("builds a", dry_run=False)
+    assert "builds a" in capsys.readouterr().out
+    announce("builds a", dry_run=False, as_json=True)
+    assert capsys.readouterr() == ("", "")
+    with pytest.raises(typer.Exit):
+        announce("builds a", dry_run=True, as_json=True)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "builds a" in printed.err
+
+
+def known(names: str) -> Catalog:
+    return catalog_of({name: {} for name in names}, {}, {})
+
+
+def test_builds_have_minutes_by_what_was_learned_here_and_disk_by_the_projects_record(tmp_path: Path) -> None:
+    paths = ProjectPaths(tmp_path, tmp_path / "cache")
+    sizes = {"a": 100_000_000, "b": 200_000_000}
+    builds = [make_built(name).model_copy(update={"size_bytes": size}) for name, size in sizes.items()]
+    record = BuildRecord(
+        name="r", tool_version="0", command="", started="", duration_s=60, side_by_side=2, host={}, builds=builds
+    )
+    store.write_json(paths.reference / "r" / store.BUILDS_FILE, record)
+    store.write_durations(paths.cache, {"a": 600.0})
+    assert building(paths, known("ab"), []).startswith("builds nothing")
+    assert "10 min" in building(paths, known("ab"), ["a"])
+    assert "100 MB" in building(paths, known("ab"), ["a"])
+    assert "300 MB" in building(paths, known("abc"), ["a", "b"])
+    assert "450 MB" in building(paths, known("abc"), ["a", "b", "c"])
+
+
+def test_a_swap_without_a_try_has_nothing_to_announce(
+    entry: Entry, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    (project / "Dockerfile").write_text("FROM python:3.13-slim\n", encoding="utf-8")
+    code, _, err = entry("swap", "--to", "cpython-3.14", "--dry-run")
+    assert code == 2
+    assert "--dry-run" in err
+
+
+def test_a_folder_that_takes_no_results_is_found_before_anything_is_built(tmp_path: Path) -> None:
+    require_writable(tmp_path / "results")
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError) as caught:
+        require_writable(tmp_path / "file/results")
+    assert caught.value.file == str(tmp_path / "file/results")
+    assert "XDG_DATA_HOME" in caught.value.todo
+
+
+def test_whose_measurement_the_work_would_disturb_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lock, "lock_path", lambda: tmp_path / "lock")
+    with lock.hold("matrix into here", lambda _: None):
+        announce("builds a", dry_run=False)
+    assert "disturbs matrix into here" in capsys.readouterr().out
+    announce("builds a", dry_run=False)
+    assert "disturbs" not in capsys.readouterr().out
