@@ -33,7 +33,7 @@ from tests.integration.toys import copy_project, interlock
 ROOT = Path(__file__).parents[2]
 BASELINE = "debian-3.13"
 WORKLOADS = os.environ.get("INTERLOCK_WORKLOADS", "import-loop,locks,startup,download").split(",")
-BUDGET = os.environ.get("INTERLOCK_BUDGET", "12m")  # of the first command (QUICK_CORE_S in cli/matrix.py)
+BUDGET = os.environ.get("INTERLOCK_BUDGET", "16m")  # of the first command (QUICK_CORE_S in cli/matrix.py)
 ROUNDS = os.environ.get("INTERLOCK_ROUNDS", "")
 MOST_S = 6 * 3600
 EXPERIMENTS = int(os.environ.get("INTERLOCK_EXPERIMENTS", "1"))

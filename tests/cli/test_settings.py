@@ -39,7 +39,7 @@ def test_a_baseline_that_is_named_is_a_row_and_leaves_the_word_for_the_others() 
 
 def test_the_core_set_has_a_budget_with_quick_unless_rounds_or_other_rows_are_asked_for() -> None:
     known = catalogs.load(ROOT)
-    assert usual_budget_s(settings_from(known, MatrixOptions(quick=True))) == 12 * 60
+    assert usual_budget_s(settings_from(known, MatrixOptions(quick=True))) == 16 * 60
     for options in (
         MatrixOptions(),
         MatrixOptions(quick=True, rounds=3),

@@ -60,7 +60,7 @@ def matrix(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Time limit for measuring: 90s, 10m, 1h (default: none; 12m for the core set with --quick).",
+            help="Time limit for measuring: 90s, 10m, 1h (default: none; 16m for the core set with --quick).",
         ),
     ] = None,
     resume: Annotated[

@@ -35,6 +35,9 @@ class Question:
 
 
 QUESTIONS = (
+    Question("WSGI service with a database, 1 CPU", "service", "waitress-database"),
+    Question("ASGI service that makes JSON, 1 CPU", "service", "uvicorn-json"),
+    Question("Service of 8 threads that compute, 2 CPUs", "service", "waitress-json-8"),
     Question("Download of many files, 1 CPU", "download", "many-pinned"),
     Question("Download of one file, 1 CPU", "download", "single-pinned"),
     Question("Download of many files, 2 CPUs", "download", "many"),
