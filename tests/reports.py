@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from interlock.analysis import claims, comparison
-from interlock.analysis.claims import Finding
+from interlock.analysis import comparison
 from interlock.analysis.comparison import Table
-from interlock.catalog import project as catalogs
 from interlock.catalog.types import split_label
 from interlock.catalog.workloads import Metric
 from interlock.results import store
@@ -20,15 +18,14 @@ from tests.builders import (
     make_benchmark,
     make_built,
     make_cell,
-    make_claim,
     make_experiment,
     make_settings,
     make_values,
     make_workload,
 )
 
-# What a report is made of: the experiment, its tables, and what it says of the claims.
-ReportInput = tuple[Experiment, list[Table], list[Finding]]
+# What a report is made of: the experiment and its tables.
+ReportInput = tuple[Experiment, list[Table]]
 VARIANTS = ["cpython-3.13", "cpython-2.7-pth", "cpython-3.14", "cpython-2.7-nothreads", "nogil-3.9"]
 CANNOT = Outcome(state=State.UNSUPPORTED, reason="cannot start <b>threads</b> & so on</script>")
 MISSING = Outcome(state=State.UNAVAILABLE, reason="example.org: no such host")
@@ -89,13 +86,7 @@ def example() -> ReportInput:
     }
     values["cpython-2.7-nothreads", "locks"] = {"queue": _values(1.001e-5, turn=5)}
     profiles = {("cpython-2.7-pth", "locks"): {"uncontended": waiting_profile()}}
-    published = [
-        make_claim(name="pth-is-slow", variant="cpython-2.7-pth", against="cpython-3.13", published=7.4),
-        make_claim(name="pth-is-fast", variant="cpython-2.7-pth", against="cpython-3.13", published=0.5),
-        make_claim(name="elsewhere", workload="network", variant="cpython-2.7-pth", against="cpython-3.13"),
-    ]
-    tables = comparison.tables(experiment, values, profiles)
-    return experiment, tables, claims.evaluate(published, experiment, values, profiles)
+    return experiment, comparison.tables(experiment, values, profiles)
 
 
 @cache
@@ -109,14 +100,14 @@ def many_columns() -> ReportInput:
         (label, "locks"): {name: _values(1e-7, (turn + column) % 8) for column, name in enumerate(names)}
         for turn, label in enumerate([*variants, f"{variants[0]}+twin"])
     }
-    return experiment, comparison.tables(experiment, values, {}), []
+    return experiment, comparison.tables(experiment, values, {})
 
 
 @cache
 def scaled(variants: int = 3, cores: int = 2) -> ReportInput:
     """As a report reads it."""
     experiment, values = scaling(variants, cores)
-    return experiment, comparison.tables(experiment, values, {}), []
+    return experiment, comparison.tables(experiment, values, {})
 
 
 def scaling(variants: int = 3, cores: int = 2) -> tuple[Experiment, Values]:
@@ -185,8 +176,7 @@ def reference(name: str, only: Sequence[str] | None = None) -> ReportInput:
         cells = [cell for cell in experiment.cells if cell.label in only or cell.mode == "twin"]
         images = [image for image in experiment.images if image.variant in variants]
         experiment = experiment.model_copy(update={"cells": cells, "images": images})
-    found = claims.evaluate(catalogs.load_claims(ROOT), experiment, values, profiles)
-    return experiment, comparison.tables(experiment, values, profiles), found
+    return experiment, comparison.tables(experiment, values, profiles)
 
 
 FIVE = ("cpython-3.13", "cpython-3.13t", "cpython-3.14", "cpython-3.14t", "nogil-3.9")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from interlock.analysis import claims
 from interlock.catalog import project as catalogs
+from interlock.catalog.project import ProjectPaths
 from interlock.catalog.variants import SourceKind
 from interlock.cli.main import COMMANDS, app
-from interlock.cli.report import load_experiment
-from interlock.report import claims as findings
+from interlock.cli.report import load_experiment, reference_texts
 from interlock.report import experiment as report
 from interlock.report import overview
 from interlock.report.tables import ratio_text
@@ -35,11 +35,11 @@ def test_a_reference_report_is_what_its_raw_files_say(folder: Path) -> None:
     assert (folder / "report.md").read_text(encoding="utf-8") == report.markdown(experiment, tables, opening)
 
 
-@pytest.mark.parametrize("folder", REFERENCES, ids=lambda folder: folder.name)
-def test_the_claims_beside_a_reference_are_what_its_raw_files_say(folder: Path) -> None:
-    experiment = store.read_experiment(folder)
-    found = claims.evaluate(catalogs.load_claims(ROOT), experiment, *store.read_cells(folder, experiment))
-    assert (folder / "claims.md").read_text(encoding="utf-8") == findings.markdown(experiment, found)
+def test_the_claims_and_findings_are_what_the_references_say() -> None:
+    """Theirs each, and the pages over all of them, whose answers say what their figures show."""
+    texts = reference_texts(ProjectPaths(ROOT, ROOT))
+    assert {"docs/claims.md", "docs/findings.md"} <= texts.keys()
+    assert [path for path, text in texts.items() if (ROOT / path).read_text(encoding="utf-8") != text] == []
 
 
 def test_every_promised_variant_in_every_mode_is_in_a_reference_experiment() -> None:
@@ -85,30 +85,76 @@ def test_the_short_answers_are_what_the_experiment_says_that_the_readme_names() 
     assert said == expected
 
 
-PARAGRAPHS = [
-    pytest.param(text, names, id=f"{file.name}:{number}")
-    for file in (ROOT / "README.md", ROOT / "docs/findings.md")
-    for number, text in enumerate(file.read_text(encoding="utf-8").split("\n\n"))
-    if INTERVAL.search(text) and (names := sorted({name for name in NAMES if name in text}))
-]
+# A ratio in prose, with or without its interval; what a console shows has its command beside it.
+RATIO = re.compile(r"(?<![\w.])\d+\.\d+(?:x(?:\s\[[0-9.]+, [0-9.]+\])?|\stimes)")
+FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+# Written whole from the experiments or the commands, and held by other tests.
+WRITTEN = {"claims.md", "findings.md", "cli.md", "variants.md"}
+# Figures of no committed experiment, and where they are from.
+DECIDED = {"method.md": {"1.2 times": "a threshold of a warning, not a figure"}}
 
 
-@pytest.mark.parametrize(("text", "names"), PARAGRAPHS)
-def test_a_ratio_in_a_paragraph_is_one_of_the_experiments_that_it_names(text: str, names: list[str]) -> None:
-    said = {" ".join(one.split()) for one in INTERVAL.findall(text)}
-    known = {
+# The experiment of a page's ratios in paragraphs, or tables, that name none.
+BESIDE = {"README.md": overview.EXPERIMENT}
+
+
+def figures_of(file: Path) -> list[tuple[str, str]]:
+    """The ratios of a page's prose, each with the experiments that its paragraph names."""
+    text = FENCED.sub("", file.read_text(encoding="utf-8"))
+    found = []
+    for paragraph in text.split("\n\n"):
+        names = " ".join(name for name in NAMES if name in paragraph)
+        found += [(" ".join(ratio.split()), names) for ratio in RATIO.findall(paragraph)]
+    return found
+
+
+@cache
+def known_ratios(name: str) -> set[str]:
+    return {
         ratio_text(one.ratio)
-        for name in names
         for table in load_experiment(ROOT / "results/reference" / name)[1]
         for row in table.rows
         for one in (row.to_baseline, row.to_control)
         if one
     }
-    assert said - known == set()
+
+
+def test_each_ratio_in_the_docs_is_of_the_experiments_that_its_paragraph_names_or_has_a_reason() -> None:
+    """A ratio without its interval is that of a table all the same; README's table names its experiment below it."""
+    pages = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in WRITTEN)]
+    said = [
+        (page.name, figure, names or BESIDE.get(page.name, "")) for page in pages for figure, names in figures_of(page)
+    ]
+    unknown = [
+        (page, figure, names)
+        for page, figure, names in said
+        if figure not in DECIDED.get(page, {})
+        and not any(
+            ratio == figure or ratio.startswith(f"{figure} ") for name in names.split() for ratio in known_ratios(name)
+        )
+    ]
+    assert unknown == []
+    assert len(said) >= 10
+
+
+def test_the_calls_of_locks_in_the_docs_are_those_of_the_experiment_that_is_named() -> None:
+    text = (ROOT / "docs/workloads.md").read_text(encoding="utf-8").partition("Calls for a unit of work in ")[2]
+    folder = ROOT / "results/reference" / text[1:].partition("]")[0]
+    _, profiles = store.read_cells(folder, store.read_experiment(folder))
+    versions, _, *rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in text.split("\n\n")[1].splitlines()]
+    for benchmark, *said in rows:
+        for version, cell in zip(versions[1:], said, strict=True):
+            profile = profiles[f"cpython-{version}", "locks"][benchmark.strip("`")]
+            calls = {name for phase in profile.phases.values() for name in phase.syscalls}
+            counts = {name: count for name in calls if (count := profile.calls_per_unit([name])) >= 0.05}
+            of_all = f"{sum(counts.values()):.2g}" if counts else "nothing"
+            each = ", ".join(f"{name} {counts[name]:.2g}" for name in sorted(counts))
+            assert cell == (of_all if "pth" in version else each or "nothing"), (benchmark, version)
+    assert len(rows) == 3
 
 
 def test_the_pick_of_the_readme_answers_what_it_shows() -> None:
-    (command, answer) = re.findall(r"^\$ uvx interlock (pick .*)\n(.*)$", README, re.M)[0]
+    (command, answer) = re.findall(r"^\$ uvx --from \. interlock (pick .*)\n(.*)$", README, re.M)[0]
     result = CliRunner().invoke(app, shlex.split(command), env={"COLUMNS": "200"})
     assert result.output.splitlines()[0] == answer
 

@@ -21,7 +21,7 @@ from rich.text import Text
 from interlock import untrusted
 from interlock.catalog import project as project_files
 from interlock.cli.options import PlainConsole
-from interlock.engine.packages import requirements
+from interlock.engine.packages import dependency_files
 from interlock.errors import InterlockError, StoreError, WorkloadError
 from interlock.results import store, sums
 from interlock.results.answers import RecordedFigures
@@ -69,7 +69,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "mine.toml": lambda path: project_files.load_claims(path.parent, path),
     "dockerfiles/Dockerfile.j2": lambda path: project_files.read_texts(path.parents[1]),
     "variants/keys/a.asc": lambda path: project_files.read_texts(path.parents[2]),
-    "requirements.txt": lambda path: requirements.read([str(path)], untrusted.read_text, Path.exists),
+    "requirements.txt": lambda path: dependency_files.read([str(path)], untrusted.read_text, Path.exists),
     "Dockerfile": writing.read_file,
     "x/experiment.json": lambda path: store.read_experiment(path.parent),
     "x/builds.json": lambda path: store.read_json(path, BuildRecord),

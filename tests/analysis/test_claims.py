@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from functools import cache
+from statistics import stdev
 from typing import Any
 
 import pytest
@@ -21,14 +22,17 @@ from interlock.analysis.claims import (
     allowed_text,
     disturbances,
     evaluate,
+    figures_by_block,
     subjects_of,
+    with_substitutes,
 )
+from interlock.analysis.statistics import Ratio
 from interlock.analysis.verdicts import compare_rows
 from interlock.catalog import project as catalogs
-from interlock.catalog.claims import Bound, Claim, ClaimsFile
+from interlock.catalog.claims import Bound, Claim, ClaimMetric, ClaimsFile
 from interlock.catalog.types import split_label
 from interlock.results import store
-from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, RoundsEnd, State
+from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, RoundsEnd, State, Values
 from interlock.results.profiles import BenchmarkProfile
 from tests.builders import (
     OK,
@@ -144,10 +148,6 @@ def test_a_claim_of_no_effect_is_confirmed_by_none_and_contradicted_by_one(
     assert judge(claim, steadily(ratio)).verdict is verdict
 
 
-def test_only_no_effect_and_the_opposite_contradict() -> None:
-    assert {one for one in ClaimVerdict if one.contradicts} == {ClaimVerdict.NO_EFFECT, ClaimVerdict.OPPOSITE}
-
-
 @pytest.mark.parametrize(
     "warning",
     [
@@ -182,16 +182,42 @@ def test_counts_are_not_disturbed_by_what_takes_time() -> None:
     assert judge(claim, profiles={"a": make_profile(0.0)}, warnings=stolen).verdict is ClaimVerdict.CONFIRMED
 
 
-def test_no_reference_experiment_judges_times_of_a_workload_whose_rounds_were_disturbed() -> None:
+def block_ratios(claim: Claim, values: Values) -> list[float]:
+    """Logarithms of the ratio of a claim's two sides in each block that both have, paired by the block alone."""
+    figures = []
+    for side in subjects_of(claim):
+        measured = values[side.key][side.benchmark]
+        blocks = list(dict.fromkeys(measured.blocks))
+        figures.append(dict(zip(blocks, figures_by_block(claim.metric, measured), strict=True)))
+    mine, theirs = figures
+    return [math.log(mine[block] / theirs[block]) for block in mine.keys() & theirs.keys()]
+
+
+def is_too_narrow(ratio: Ratio, logs: list[float]) -> bool:
+    """Whether an interval is narrower than one standard error of what its blocks say: 95 % is two or more."""
+    return math.log(ratio.high / ratio.low) / 2 < stdev(logs) / math.sqrt(len(logs))
+
+
+def test_no_reference_judges_from_disturbed_rounds_or_with_an_interval_narrower_than_its_noise() -> None:
+    """1.52 [1.52, 1.53] was said of four blocks whose ratios were 1.3 to 1.7."""
     judged = 0
     for folder in sorted((ROOT / "results/reference").iterdir()):
         described = store.read_experiment(folder)
         values, profiles = store.read_cells(folder, described)
         for one in evaluate(shipped(), described, values, profiles):
-            if one.ratio and one.verdict not in {ClaimVerdict.NO_DATA, ClaimVerdict.NOT_TESTABLE}:
+            if one.ratio and not one.verdict.silent:
                 judged += 1
                 assert disturbances(described, one.claim.workload) == [], (folder.name, one.claim.name)
-    assert judged
+                used = with_substitutes(one.claim, described)
+                assert not is_too_narrow(one.ratio, block_ratios(used, values)), (folder.name, one.claim.name)
+    assert judged > 100
+
+
+def test_an_interval_of_one_matching_block_is_too_narrow() -> None:
+    """That of download-process-queue before it was paired by block, and what it is."""
+    logs = [math.log(ratio) for ratio in (1.31, 1.52, 1.36, 1.69)]
+    assert is_too_narrow(Ratio(1.52, 1.52, 1.53, p=0.0, rounds=1, error=0.003, freedom=1.0), logs)
+    assert not is_too_narrow(Ratio(1.47, 1.23, 1.75, p=0.0, rounds=4, error=0.09, freedom=3.0), logs)
 
 
 def test_a_substitute_is_judged_where_the_variant_has_no_figure_and_is_named() -> None:
@@ -296,6 +322,38 @@ def test_cpu_time_is_of_the_work_that_a_process_did() -> None:
     for metric, ratio in (("user", 2.0), ("sys", 0.5)):
         finding = judge(make_claim(metric=metric, published=ratio, tolerance=0.01), values)
         assert finding.verdict is ClaimVerdict.CONFIRMED, finding.reason
+
+
+def test_cpu_time_is_that_of_user_and_kernel_together() -> None:
+    values = {"a": with_cpu([3.0, 3.0], [1.0, 1.0]), "b": with_cpu([1.0, 1.0], [1.0, 1.0])}
+    assert judge(make_claim(metric="cpu", published=2, tolerance=0.01), values).verdict is ClaimVerdict.CONFIRMED
+
+
+def test_the_kernels_time_of_the_work_leaves_start_and_exit_out() -> None:
+    start, work = [0.5, 0.5], {"a": [0.1, 0.1], "b": [0.4, 0.4]}
+    values = {
+        label: with_cpu([1.0, 1.0], [start[0] + work[label][0]] * 2).model_copy(
+            update={"reported": {"work_sys_s": work[label] * 3}}
+        )
+        for label in work
+    }
+    claim = make_claim(metric="work-sys", published=0.25, tolerance=0.01)
+    assert judge(claim, values).verdict is ClaimVerdict.CONFIRMED
+    assert judge(claim, steadily(0.25)).verdict is ClaimVerdict.NO_DATA
+
+
+@pytest.mark.parametrize(("published", "verdict"), [(0, ClaimVerdict.CONFIRMED), (1, ClaimVerdict.OPPOSITE)])
+def test_what_does_not_end_does_not_work_and_what_was_not_measured_is_not_known(
+    published: float, verdict: ClaimVerdict
+) -> None:
+    claim = make_claim(metric="works", against=None, published=published, tolerance=0)
+    outcome = Outcome(state=State.TIMED_OUT, reason="it hangs.")
+    hangs = judge(claim, cells=[make_cell("a", outcome=outcome, benchmarks={"uncontended": outcome, "queue": OK})])
+    assert (hangs.verdict, hangs.count) == (verdict, 0)
+    assert "it hangs" in hangs.reason
+    assert judge(claim).count == 1
+    skipped = Outcome(state=State.NOT_MEASURED, reason="the budget came first")
+    assert judge(claim, cells=[make_cell("a", outcome=skipped)]).verdict is ClaimVerdict.NOT_TESTABLE
 
 
 def test_the_kernels_share_is_of_user_and_system_time_together() -> None:
@@ -480,6 +538,12 @@ def test_a_claim_that_compares_nothing_is_refused(changes: dict[str, Any], messa
         make_claim(**changes)
 
 
+def test_every_statement_of_the_five_sources_is_judged_or_has_the_reason_why_not() -> None:
+    read = catalogs.load_claims_file(ROOT)
+    assert len(read.claims) + len(read.untested) >= 73
+    assert {one.source.title for one in read.untested.values()} == {one.title for one in read.sources.values()}
+
+
 def test_every_shipped_claim_has_a_source_of_the_file_and_a_statement_that_is_a_sentence() -> None:
     assert len(shipped()) >= 25
     assert len({claim.name for claim in shipped()}) == len(shipped())
@@ -488,10 +552,6 @@ def test_every_shipped_claim_has_a_source_of_the_file_and_a_statement_that_is_a_
         assert claim.source.author
         assert claim.source.title
         assert re.fullmatch(r"[A-Z0-9].+\.", claim.statement), claim.name
-
-
-def test_no_shipped_claim_is_a_gate() -> None:
-    assert [claim.name for claim in shipped() if claim.required] == []
 
 
 def test_a_shipped_claim_is_about_what_the_catalog_has_or_will_have() -> None:
@@ -514,7 +574,8 @@ def test_without_figures_there_is_no_data_yet_on_any_shipped_claim() -> None:
         for workload in known.workloads
     ]
     described = make_experiment(list(known.variants), workloads=known.workloads, cells=cells)
-    for finding in evaluate(shipped(), described, {}, {}):
+    figures = [claim for claim in shipped() if claim.metric is not ClaimMetric.WORKS]
+    for finding in evaluate(figures, described, {}, {}):
         lacking = finding.claim.needs is not None
         assert finding.verdict is (ClaimVerdict.NOT_TESTABLE if lacking else ClaimVerdict.NO_DATA), finding
 

@@ -11,7 +11,7 @@ from tests.reports import example, scaled, scaling
 
 
 def only(cores: int = 2, variants: int = 3) -> CurveGroup:
-    experiment, found, _ = scaled(variants, cores)
+    experiment, found = scaled(variants, cores)
     (one,) = curve_groups(experiment, found)
     return one
 
@@ -49,5 +49,5 @@ def test_what_a_variant_gains_is_beside_its_own_single_worker() -> None:
 
 
 def test_an_experiment_without_workers_has_no_curves() -> None:
-    experiment, found, _ = example()
+    experiment, found = example()
     assert curve_groups(experiment, found) == []

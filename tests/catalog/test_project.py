@@ -378,8 +378,8 @@ def test_a_claim_whose_source_the_file_lacks_is_named(project: Path) -> None:
         ("[claims]", "claims", "{}"),
         ("[claims]\nhalf = 0.5", "claims.half", "0.5"),
         ("sources = 3\n[claims.half]", "sources", "3"),
-        ("[claims.half]\nsource = 3", "claims.half.statement", ""),
-        ("[claims.half]\nsource = []", "claims.half.statement", ""),
+        ("[claims.half]\nsource = 3", "claims.half.workload", ""),
+        ("[claims.half]\nsource = []", "claims.half.workload", ""),
         ("[claim.half]", "claim", ""),
     ],
 )

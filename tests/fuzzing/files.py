@@ -19,7 +19,7 @@ from interlock.catalog.variants import Base, Difference, Family, Optimisation, V
 from interlock.catalog.workloads import Workload, WorkloadFile
 from interlock.cli.options import parse_duration, split_names
 from interlock.engine.names import parse_registry
-from interlock.engine.packages import requirements
+from interlock.engine.packages import dependency_files, requirements
 from interlock.errors import SwapError
 from interlock.fleet.ansible import parse_inventory
 from interlock.results.store import require_name
@@ -58,7 +58,7 @@ def _requirements(text: str, _: Path) -> object:
             raise FileNotFoundError(2, "no such file")
         return text
 
-    found = requirements.read(["r.txt"], read_text, lambda path: path.name == "wheels")
+    found = dependency_files.read(["r.txt"], read_text, lambda path: path.name == "wheels").here()
     places = requirements.local_places(found, MOUNT)
     requirements.line_for(found, "numpy", "https://[::1/x.whl", places)
     return requirements.pip_lines(found.lines, places), [requirements.display_text(one) for one in found.lines]

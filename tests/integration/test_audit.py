@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ import pytest
 
 from interlock.catalog.project import Catalog
 from interlock.engine.ownership import PID
-from interlock.engine.packages import audit, requirements
+from interlock.engine.packages import audit, dependency_files
 from interlock.engine.packages.kept_wheels import CACHE_VOLUME
 from interlock.results.answers import Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, State
@@ -51,6 +52,7 @@ for path in glob.glob("/[acrtuv]*/**/*.whl", recursive=True):
     with open(path, "wb") as file:
         file.write(b"poisoned")
 """
+HERE = f"python_version == '{sys.version_info[0]}.{sys.version_info[1]}'"
 PACKAGES = dict(
     [
         wheelhouse.wheel("toy-app", {"toy_app.py": "import toy_user"}, "toy-user", "toy-unready"),
@@ -97,7 +99,7 @@ def auditing(client: Any, catalog: Catalog, root: Path, image: Built) -> Auditin
     """Audits the lines of a file, in this image unless others are named."""
 
     def run_audit(file: Path, images: Sequence[Built] | None = None, modules: Sequence[str] = ()) -> list[VariantAudit]:
-        wanted = requirements.read([str(file)], lambda path: path.read_text(encoding="utf-8"), Path.exists)
+        wanted = dependency_files.read([str(file)], lambda path: path.read_text(encoding="utf-8"), Path.exists)
         asked = replace(wanted, modules=list(modules))
         return audit.audit(client, catalog, root, images or [image], asked, lambda *_: None)
 
@@ -316,3 +318,36 @@ def test_an_interrupted_audit_leaves_nothing_behind(client: Any, alone: Path, qu
     assert len(during) > 1
     assert made_by(client, process.pid) == set()
     assert CACHE_VOLUME in {volume.name for volume in client.volumes.list()}
+
+
+PYLOCK = """\
+lock-version = "1.0"
+created-by = "a test"
+default-groups = ["default"]
+dependency-groups = ["default", "test"]
+"""
+LOCKED = """
+[[packages]]
+name = "toy-versions"
+version = "{version}"
+marker = "{marker}"
+wheels = [{{ url = "{url}/{file}", hashes = {{ sha256 = "{sum}" }} }}]
+"""
+
+
+def test_of_a_lock_what_the_variants_own_markers_ask_for_is_audited(
+    client: Any, catalog: Catalog, root: Path, quick: Built, url: str, tmp_path: Path
+) -> None:
+    assert sys.version_info[:2] != (3, 13), "this process's markers would be the variant's"
+    text = PYLOCK
+    for version, marker in (("1.0", "python_version == '3.13' and 'default' in dependency_groups"), ("2.0", HERE)):
+        file = f"toy_versions-{version}-py3-none-any.whl"
+        checked = wheelhouse.hash_of(PACKAGES[file]).removeprefix("--hash=sha256:")
+        text += LOCKED.format(version=version, marker=marker, url=url, file=file, sum=checked)
+    (tmp_path / "pylock.toml").write_text(text)
+    (tmp_path / "where.txt").write_text(f"--index-url {url}\n")
+    names = [str(tmp_path / name) for name in ("where.txt", "pylock.toml")]
+    wanted = dependency_files.read(names, lambda path: path.read_text(encoding="utf-8"), Path.exists)
+    (found,) = audit.audit(client, catalog, root, [quick], wanted, lambda *_: None)
+    assert [(one.name, one.version, one.origin) for one in found.packages] == [("toy-versions", "1.0", Origin.WHEEL)]
+    assert "pylock.toml:7 toy-versions==1.0" in found.packages[0].requirement

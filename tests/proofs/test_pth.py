@@ -14,7 +14,7 @@ import pytest
 
 from interlock.catalog.project import Catalog
 from interlock.engine.build.image import ask_facts, require_proof
-from interlock.engine.packages import audit, requirements
+from interlock.engine.packages import audit, dependency_files
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.errors import UnsupportedHereError
 from interlock.measure.stacks import Interpreter
@@ -108,7 +108,9 @@ def test_an_audit_says_that_its_pip_is_too_old(
     client: Any, catalog: Catalog, root: Path, built: Images, tmp_path: Path
 ) -> None:
     (tmp_path / "r.txt").write_text("six\n")
-    wanted = requirements.read([str(tmp_path / "r.txt")], lambda path: path.read_text(encoding="utf-8"), Path.exists)
+    wanted = dependency_files.read(
+        [str(tmp_path / "r.txt")], lambda path: path.read_text(encoding="utf-8"), Path.exists
+    )
     (old,) = audit.audit(client, catalog, root, [built[PTH]], wanted, lambda *_: None)
     assert old.outcome.state is State.UNSUPPORTED
     assert re.search(r"pip \d+\.\d+ .*22\.2", old.outcome.reason)

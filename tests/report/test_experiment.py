@@ -254,7 +254,7 @@ def test_a_profile_names_the_calls_that_are_made_most_often_without_those_of_the
 
 
 def curves_of(cores: int) -> CurveGroup:
-    experiment, tables, _ = scaled(3, cores)
+    experiment, tables = scaled(3, cores)
     (group,) = curve_groups(experiment, tables)
     return group
 

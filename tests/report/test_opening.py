@@ -83,13 +83,13 @@ def test_a_report_says_first_whether_it_was_measured_without_containers_and_what
     for text in (
         stream.getvalue(),
         "\n".join(report.markdown(experiment, tables, opening).splitlines()[:6]),
-        page.page(experiment, tables, [], opening).partition("<nav")[0],
+        page.page(experiment, tables, opening).partition("<nav")[0],
     ):
         assert (WITHOUT_CONTAINERS in text) is (engine == "host")
     said = "ot measured: official (an image)"
     assert said in stream.getvalue()
     assert said in report.markdown(experiment, tables, opening)
-    assert said in page.page(experiment, tables, [], opening)
+    assert said in page.page(experiment, tables, opening)
 
 
 def test_the_interpreter_that_was_measured_without_containers_is_named_for_ones_own_tests() -> None:
@@ -237,7 +237,7 @@ def test_every_form_of_the_report_says_both() -> None:
     experiment = interrupted()
     measured = {("base", "locks"): values_of_medians(1, 1.3, 1.1), ("a", "locks"): values_of_medians(1.2, 1.1, 1.3)}
     found = tables(experiment, measured, {})
-    for text in (report.markdown(experiment, found), page.page(experiment, found, [])):
+    for text in (report.markdown(experiment, found), page.page(experiment, found)):
         assert "--resume" in text
         assert "base 9 s" in text
 

@@ -102,6 +102,6 @@ def test_a_trial_that_was_ended_goes_on_by_its_own_command() -> None:
 def test_the_page_of_a_trial_has_its_verdicts() -> None:
     experiment, table = make_tried(FAST | SLOW)
     opening = opening_of(experiment, {}, NOTHING, [table])
-    text = page(experiment, [table], [], opening)
+    text = page(experiment, [table], opening)
     assert ">do not switch<" in text
     assert ">switch<" in text

@@ -11,7 +11,7 @@ from interlock.analysis.comparison import fitted_rows
 from interlock.analysis.pairing import compared_figures, in_places
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, compare_rows
-from interlock.catalog.claims import Bound, Claim, ClaimMetric
+from interlock.catalog.claims import Bound, Claim, ClaimMetric, Measured
 from interlock.catalog.types import split_label
 from interlock.results.experiments import (
     BenchmarkValues,
@@ -24,6 +24,7 @@ from interlock.results.experiments import (
     Values,
     by_block,
 )
+from interlock.results.runs import OF_EVERY_WORK
 
 # A kernel that counts CPU time in clock ticks (250 Hz by default) reports 0 s for what fits between two ticks.
 # No process takes 0 s, and a ratio needs a figure: 0 s counts as one tick, the most that it can be.
@@ -46,6 +47,11 @@ class ClaimVerdict(StrEnum):
     UNDECIDED = "undecided"
     NOT_TESTABLE = "not testable here"
     NO_DATA = "no data yet"
+
+    @property
+    def silent(self) -> bool:
+        """Return whether the experiment says nothing about the claim."""
+        return self in {ClaimVerdict.NOT_TESTABLE, ClaimVerdict.NO_DATA}
 
     @property
     def contradicts(self) -> bool:
@@ -112,7 +118,16 @@ def evaluate(claims: Sequence[Claim], experiment: Experiment, values: Values, pr
     return [_finding(claim, evidence) for claim in claims]
 
 
-def subjects_of(claim: Claim) -> list[ClaimSubject]:
+def measure(what: Measured, experiment: Experiment, values: Values, profiles: Profiles) -> Comparison | float | str:
+    """Return an experiment's figure, or why there is none that may be used."""
+    evidence = _Evidence(experiment, values, profiles)
+    measured = _measured(what, evidence)
+    unusable = isinstance(measured, Comparison) and _unusable(what, measured.ratio, experiment)
+    said = unusable or measured
+    return said.reason if isinstance(said, _Judgement) else said
+
+
+def subjects_of(claim: Measured) -> list[ClaimSubject]:
     """Return the measurement that the claim is about and, for a ratio, the one that it is divided by."""
     mine = ClaimSubject(claim.variant, claim.workload, claim.benchmark)
     if claim.against is None:
@@ -134,19 +149,21 @@ def figure_text(figure: float) -> str:
 
 
 def _finding(claim: Claim, evidence: _Evidence) -> Finding:
-    used = _with_substitutes(claim, evidence.experiment)
+    used = with_substitutes(claim, evidence.experiment)
     lacking, measured = _missing_needs(claim, evidence.experiment), _measured(used, evidence)
     if isinstance(measured, _Judgement):
         said = lacking or measured
         return Finding(claim, said.verdict, said.reason)
     if isinstance(measured, float):
-        said = lacking or _judged_count(claim, measured)
+        said = lacking or (_judged_work if claim.metric is ClaimMetric.WORKS else _judged_count)(
+            used, measured, evidence
+        )
         return Finding(claim, said.verdict, _with_substitution(said.reason, claim, used), count=measured)
     said = lacking or _unusable(claim, measured.ratio, evidence.experiment) or _judged_ratio(claim, measured)
     return Finding(claim, said.verdict, _with_substitution(said.reason, claim, used), ratio=measured.ratio)
 
 
-def _with_substitutes(claim: Claim, experiment: Experiment) -> Claim:
+def with_substitutes(claim: Claim, experiment: Experiment) -> Claim:
     """Return the claim with substitutes for variants without a figure in this experiment, where they have one."""
     replaced = {}
     for key, side in zip(("variant", "against"), subjects_of(claim), strict=False):
@@ -175,12 +192,24 @@ def _missing_needs(claim: Claim, experiment: Experiment) -> _Judgement | None:
     return None
 
 
-def _measured(claim: Claim, evidence: _Evidence) -> Comparison | float | _Judgement:
+def _measured(claim: Measured, evidence: _Evidence) -> Comparison | float | _Judgement:
+    if claim.metric is ClaimMetric.WORKS:
+        return _works(claim, evidence.experiment)
     for side in subjects_of(claim):
         gap = _gap(side, evidence.experiment)
         if gap is not None:
             return gap
     return (_count if claim.metric.counted else _ratio)(claim, evidence)
+
+
+def _works(claim: Measured, experiment: Experiment) -> float | _Judgement:
+    """Return 1 if the benchmark was measured, 0 if the interpreter did not do its work; else why neither is known."""
+    (side,) = subjects_of(claim)
+    cell = _cell(side, experiment)
+    outcome = cell.benchmarks.get(side.benchmark, cell.outcome) if cell else None
+    if outcome and outcome.state in {State.FAILED, State.TIMED_OUT, State.UNSUPPORTED}:
+        return 0.0
+    return _gap(side, experiment) or 1.0
 
 
 def _gap(side: ClaimSubject, experiment: Experiment) -> _Judgement | None:
@@ -210,7 +239,7 @@ def _unless_ok(what: str, outcome: Outcome) -> _Judgement | None:
     return _Judgement(ClaimVerdict.NOT_TESTABLE, f"{what}: {outcome.state.value}: {outcome.reason.rstrip('.')}")
 
 
-def _ratio(claim: Claim, evidence: _Evidence) -> Comparison | _Judgement:
+def _ratio(claim: Measured, evidence: _Evidence) -> Comparison | _Judgement:
     """Return the comparison of the two sides, by the rule and with the rows of the workload's table.
 
     Rows of two tables are not one family of errors, and nothing in a block puts their values beside each other: the
@@ -219,7 +248,8 @@ def _ratio(claim: Claim, evidence: _Evidence) -> Comparison | _Judgement:
     mine, theirs = sides = subjects_of(claim)
     tables = {side.benchmark: fitted_rows(evidence.values, side.workload, side.benchmark) for side in sides}
     for side in sides:
-        if side.label not in tables[side.benchmark]:
+        row = tables[side.benchmark].get(side.label)
+        if row is None or (claim.metric is ClaimMetric.WORK_SYS and OF_EVERY_WORK not in row.reported):
             return _Judgement(ClaimVerdict.NO_DATA, f"{side} has no values of '{claim.metric.value}'")
     if len(tables) > 1:
         rows = {str(side): tables[side.benchmark][side.label] for side in sides}
@@ -228,26 +258,30 @@ def _ratio(claim: Claim, evidence: _Evidence) -> Comparison | _Judgement:
     if claim.metric is ClaimMetric.TIME and len(tables) == 1:
         figures = compared_figures(rows)
     else:
-        figures = in_places(rows, {name: _by_block(claim.metric, row) for name, row in rows.items()})
+        figures = in_places(rows, {name: figures_by_block(claim.metric, row) for name, row in rows.items()})
     workload, end = evidence.experiment.workloads[claim.workload], evidence.experiment.rounds_end(claim.workload)
     pair = (str(mine), str(theirs))
     compared = compare_rows(figures, [pair], pair[1], end=end, margin=workload.margin)
     return compared.get(pair) or _Judgement(ClaimVerdict.NOT_TESTABLE, "a figure is 0, so there is no ratio")
 
 
-def _by_block(metric: ClaimMetric, values: BenchmarkValues) -> Sequence[float]:
+def figures_by_block(metric: ClaimMetric, values: BenchmarkValues) -> Sequence[float]:
     """Return a figure for each block; CPU time is of the whole process and is divided by all its work."""
     if metric is ClaimMetric.TIME:
         return values.figures
+    if metric is ClaimMetric.WORK_SYS:
+        done = zip(values.reported[OF_EVERY_WORK], values.processes, values.units, strict=True)
+        return by_block([(sys_s or TICK_S) / (len(timed) * units) for sys_s, timed, units in done], values.blocks)
     cpu = [(user or TICK_S, system or TICK_S) for user, system in zip(values.user_s, values.sys_s, strict=True)]
     if metric is ClaimMetric.SYS_SHARE:
         return by_block([system / (user + system) for user, system in cpu], values.blocks)
-    which = 0 if metric is ClaimMetric.USER else 1
-    figures = [times[which] / units for times, units in zip(cpu, values.units, strict=True)]
+    counted = {ClaimMetric.USER: (1, 0), ClaimMetric.SYS: (0, 1), ClaimMetric.CPU: (1, 1)}[metric]
+    shares = [counted[0] * user + counted[1] * system for user, system in cpu]
+    figures = [share / units for share, units in zip(shares, values.units, strict=True)]
     return by_block(figures, values.blocks)
 
 
-def _count(claim: Claim, evidence: _Evidence) -> float | _Judgement:
+def _count(claim: Measured, evidence: _Evidence) -> float | _Judgement:
     """Return calls per unit of work times the claim's scale, or the ratio of two such counts."""
     counts = []
     for side in subjects_of(claim):
@@ -274,7 +308,7 @@ def _without_profile(side: ClaimSubject, experiment: Experiment) -> _Judgement:
     return failed or _Judgement(ClaimVerdict.NO_DATA, f"{side} was not profiled")
 
 
-def _unusable(claim: Claim, ratio: Ratio, experiment: Experiment) -> _Judgement | None:
+def _unusable(claim: Measured, ratio: Ratio, experiment: Experiment) -> _Judgement | None:
     """Return why a ratio judges nothing: its rounds were disturbed, or too few."""
     disturbed = disturbances(experiment, claim.workload)
     if disturbed:
@@ -319,7 +353,16 @@ def _ratio_verdict(claim: Claim, ratio: Interval, verdict: Verdict) -> ClaimVerd
     return ClaimVerdict.STRONGER if above == (low > 1) else ClaimVerdict.WEAKER
 
 
-def _judged_count(claim: Claim, count: float) -> _Judgement:
+def _judged_work(claim: Claim, done: float, evidence: _Evidence) -> _Judgement:
+    """Judge whether a benchmark was done, as published; the reason is its own."""
+    (side,) = subjects_of(claim)
+    cell = _cell(side, evidence.experiment)
+    gap = None if done or cell is None else _unless_ok(str(side), cell.benchmarks.get(side.benchmark, cell.outcome))
+    said = ClaimVerdict.CONFIRMED if done == claim.published else ClaimVerdict.OPPOSITE
+    return _Judgement(said, gap.reason if gap else f"{side} works")
+
+
+def _judged_count(claim: Claim, count: float, _: _Evidence) -> _Judgement:
     """Judge a number of calls, or a ratio of two: they have no interval, and differ from 1 by the margin or not."""
     if claim.against is None:
         said = _count_verdict(claim, count)

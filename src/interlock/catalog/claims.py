@@ -1,9 +1,10 @@
-"""What a file of claims says."""
+"""What a file of claims says, and one of questions whose answers have figures."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from string import Formatter
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -20,19 +21,22 @@ class Publication(Data):
 
 
 class ClaimMetric(StrEnum):
-    """The figure that a claim is about. Times and shares are ratios; calls are counts, or ratios of two counts."""
+    """The figure that a claim is about. Times and shares are ratios; the others are counts, or ratios of two counts."""
 
     TIME = "time"  # seconds per unit of work
-    USER = "user"  # CPU seconds of the whole process, per unit of work
+    CPU = "cpu"  # CPU seconds of the whole process, per unit of work
+    USER = "user"
     SYS = "sys"
     SYS_SHARE = "sys-share"  # the kernel's share of the CPU seconds
+    WORK_SYS = "work-sys"  # the kernel's CPU seconds of the timed work alone
     FUTEX = "futex"  # calls per unit of work
     SYSCALLS = "syscalls"
+    WORKS = "works"  # 1 where the benchmark ends and its work was done, 0 where not
 
     @property
     def counted(self) -> bool:
-        """Return whether the figure is a number of calls."""
-        return self in {ClaimMetric.FUTEX, ClaimMetric.SYSCALLS}
+        """Return whether the figure is a number without an interval."""
+        return self in {ClaimMetric.FUTEX, ClaimMetric.SYSCALLS, ClaimMetric.WORKS}
 
 
 class Bound(StrEnum):
@@ -57,15 +61,12 @@ class HostNeeds(Data):
         return self
 
 
-class Claim(Data):
-    """A published figure, and which of an experiment's figures it is compared with."""
+class Measured(Data):
+    """Which of an experiment's figures is meant: a count, or the ratio of two measurements."""
 
-    name: Name
-    statement: Text = Field(description="What was published, in one sentence.")
-    source: Publication = Field(description="The publication: a name of [sources], or a table of its own.")
     workload: Name = Field(description="The workload that it is tested with.")
     benchmark: str = Field(description="The benchmark of that workload.")
-    metric: ClaimMetric = Field(description="The figure that is compared.")
+    metric: ClaimMetric = Field(default=ClaimMetric.TIME, description="The figure that is compared.")
     syscalls: list[str] = Field(default=[], description="The system calls that the metric 'syscalls' counts.")
     variant: Label = Field(description="The variant, or VARIANT+MODE, that the figure is of.")
     against: Label | None = Field(default=None, description="The variant that a ratio is to; a count has none.")
@@ -73,6 +74,26 @@ class Claim(Data):
     scale: float = Field(
         default=1.0, gt=0, allow_inf_nan=False, description="Units of work that a count was published for."
     )
+
+    @model_validator(mode="after")
+    def _says_what_is_compared(self) -> Self:
+        if self.against is None and (not self.metric.counted or self.against_benchmark is not None):
+            raise ValueError("a ratio needs 'against': the variant that it is a ratio to")
+        if self.against == self.variant and self.against_benchmark in {None, self.benchmark}:
+            raise ValueError("'variant' and 'against' are the same: name another 'against' or 'against_benchmark'")
+        if self.against is not None and self.scale != 1:
+            raise ValueError("'scale' belongs to a count: a ratio needs none")
+        if (self.metric is ClaimMetric.SYSCALLS) != bool(self.syscalls):
+            raise ValueError("'syscalls' names the calls that the metric 'syscalls' counts, and no other metric has it")
+        return self
+
+
+class Claim(Measured):
+    """A published figure, and which of an experiment's figures it is compared with."""
+
+    name: Name
+    statement: Text = Field(description="What was published, in one sentence.")
+    source: Publication = Field(description="The publication: a name of [sources], or a table of its own.")
     published: float = Field(ge=0, allow_inf_nan=False, description="The published figure: a ratio or a count.")
     tolerance: float = Field(
         ge=0, allow_inf_nan=False, description="How far from the published figure confirms it, as a share of it."
@@ -86,20 +107,50 @@ class Claim(Data):
     note: str = Field(default="", description="Note for readers.")
 
     @model_validator(mode="after")
-    def _says_what_is_compared(self) -> Claim:
-        if self.against is None and (not self.metric.counted or self.against_benchmark is not None):
-            raise ValueError("a ratio needs 'against': the variant that it is a ratio to")
-        if self.against is not None and self.scale != 1:
-            raise ValueError("'scale' belongs to a count: a ratio needs none")
+    def _can_be_judged(self) -> Claim:
         if self.published == 0 and self.bound is Bound.AT_LEAST:
             raise ValueError("'at-least' 0 is always true")
         if self.against is not None and self.published == 0:
             raise ValueError("a ratio of 0 cannot be measured")
-        if self.against == self.variant and self.against_benchmark in {None, self.benchmark}:
-            raise ValueError("'variant' and 'against' are the same: name another 'against' or 'against_benchmark'")
-        if (self.metric is ClaimMetric.SYSCALLS) != bool(self.syscalls):
-            raise ValueError("'syscalls' names the calls that the metric 'syscalls' counts, and no other metric has it")
         return self
+
+
+class Untested(Data):
+    """A published statement that no experiment judges, and why."""
+
+    statement: Text = Field(description="What was published, in one sentence.")
+    source: Publication = Field(description="The publication: a name of [sources], or a table of its own.")
+    reason: Text = Field(description="Why it is not tested.")
+
+
+class AnsweringFigure(Measured):
+    """A figure in an answer, and what it has to show for the answer to be true."""
+
+    shows: Literal["faster", "slower", "same", "undecided"] | None = Field(
+        default=None, description="The verdict that the answer rests on; a count has none."
+    )
+    experiment: str | None = Field(default=None, description="The reference, if not the one that the page goes by.")
+
+
+class Question(Data):
+    """A question of a reader, and its answer: {NAME} in it is a figure's text."""
+
+    question: Text
+    answer: Text
+    figures: dict[Name, AnsweringFigure] = {}
+
+    @model_validator(mode="after")
+    def _has_its_figures(self) -> Question:
+        named = {name for _, name, _, _ in Formatter().parse(self.answer) if name is not None}
+        if unknown := named - self.figures.keys():
+            raise ValueError(f"'answer' names {{{min(unknown)}}}, which is not in 'figures'")
+        return self
+
+
+class QuestionsFile(Data):
+    """The questions of a page of findings, in its order."""
+
+    questions: list[Question]
 
 
 class ClaimsFile(Data):
@@ -108,24 +159,31 @@ class ClaimsFile(Data):
     sources: dict[Name, Publication] = Field(default={}, description="Publications by name.")
     substitutes: dict[Label, Label] = Field(default={}, description="Substitutes for all claims.")
     claims: dict[Name, Claim] = Field(min_length=1, description="The claims, each in a table [claims.NAME].")
+    untested: dict[Name, Untested] = Field(default={}, description="What no experiment judges, and why.")
 
     @model_validator(mode="before")
     @classmethod
     def _join(cls, data: dict[str, Any]) -> dict[str, Any]:
-        sources, claims = data.get("sources", {}), data.get("claims")
-        if not isinstance(sources, dict) or not isinstance(claims, dict):
+        sources, claims, untested = (data.get(key, {}) for key in ("sources", "claims", "untested"))
+        if not all(isinstance(table, dict) for table in (sources, claims, untested)):
             return data
         shared = {"substitutes": data.get("substitutes", {})}
-        return {**data, "claims": {name: cls._joined(name, claim, sources, shared) for name, claim in claims.items()}}
+        return {
+            **data,
+            "claims": {
+                name: {**shared, **cls._with_source(name, claim, sources), "name": name}
+                if isinstance(claim, dict)
+                else claim
+                for name, claim in claims.items()
+            },
+            "untested": {name: cls._with_source(name, one, sources) for name, one in untested.items()},
+        }
 
     @staticmethod
-    def _joined(name: str, claim: Any, sources: dict[str, Any], shared: dict[str, Any]) -> Any:
-        if not isinstance(claim, dict):
-            return claim
-        claim = {**shared, **claim}
-        source = claim.get("source")
+    def _with_source(name: str, statement: Any, sources: dict[str, Any]) -> Any:
+        source = statement.get("source") if isinstance(statement, dict) else None
         if not isinstance(source, str):
-            return {**claim, "name": name}
+            return statement
         if source not in sources:
             raise ValueError(f"claim '{name}' has the source '{source}', which is not in [sources]")
-        return {**claim, "name": name, "source": sources[source]}
+        return {**statement, "source": sources[source]}

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from interlock import untrusted
 from interlock.catalog import trained
-from interlock.catalog.claims import Claim, ClaimsFile
+from interlock.catalog.claims import Claim, ClaimsFile, Question, QuestionsFile
 from interlock.catalog.overlay import OwnFile, lay, own_files, own_folder
 from interlock.catalog.published import Published, load_published
 from interlock.catalog.reading import load_files, load_table, parse, read_tables, read_toml
@@ -171,6 +171,7 @@ def _check_sums(catalog: Catalog) -> None:
 
 
 CLAIMS = "workloads/claims.toml"
+QUESTIONS = "docs/findings.toml"
 OPTIMISATIONS = "variants/optimisations.toml"
 # Stands for all names.
 EVERYTHING = "all"
@@ -208,9 +209,19 @@ def load_claims(root: Path, file: Path | None = None) -> list[Claim]:
 
     Raises CatalogError for the first thing that is wrong, with its file and key.
     """
-    path = file or root / CLAIMS
-    data = read_toml(root, path) if file else read_tables(root, CLAIMS)
-    return list(parse(root, path, ClaimsFile, data).claims.values())
+    return list(load_claims_file(root, file).claims.values())
+
+
+def load_claims_file(root: Path, file: Path | None = None) -> ClaimsFile:
+    """Return all that a file of claims says; CatalogError for the first thing that is wrong, with its file and key."""
+    data = read_toml(root, file) if file else read_tables(root, CLAIMS)
+    return parse(root, file or root / CLAIMS, ClaimsFile, data)
+
+
+def load_questions(root: Path) -> list[Question]:
+    """Return the questions that the page of findings answers; none of a project without any."""
+    path = root / QUESTIONS
+    return parse(root, path, QuestionsFile, read_toml(root, path)).questions if path.is_file() else []
 
 
 def read_texts(root: Path) -> FileTexts:

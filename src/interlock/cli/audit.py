@@ -19,7 +19,8 @@ from interlock.cli.announcing import DryRun, announce
 from interlock.cli.images import build_options
 from interlock.cli.options import Json, console, open_project, split_names
 from interlock.engine.docker import connect
-from interlock.engine.packages import audit, requirements
+from interlock.engine.packages import audit, dependency_files
+from interlock.engine.packages.lock_files import Selection
 from interlock.errors import BuildError, missing_option
 from interlock.report import audit as audits
 from interlock.results.answers import Audit
@@ -29,7 +30,18 @@ from interlock.results.experiments import Built, State
 def audit_command(
     requirement: Annotated[
         list[str] | None,
-        typer.Option("--requirement", "-r", metavar="FILE", help="Requirements file; may be repeated."),
+        typer.Option(
+            "--requirement",
+            "-r",
+            metavar="FILE",
+            help="Requirements file, pyproject.toml, pylock.toml, uv.lock or poetry.lock; may be repeated.",
+        ),
+    ] = None,
+    extra: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Extra of the project to audit too; may be repeated.")
+    ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Dependency group to audit too; may be repeated.")
     ] = None,
     variants: Annotated[
         str | None, typer.Option(metavar="A,B", help="Names of variants (default: the built ones without a GIL).")
@@ -46,8 +58,10 @@ def audit_command(
     Exits with 1 if a requirement cannot be installed or imported, or if a module switches the GIL back on.
     """
     if not requirement:
-        raise missing_option("--requirement", "Give a file: interlock audit -r requirements.txt")
-    files = requirements.read(requirement, untrusted.read_text, Path.exists)
+        todo = "Give a file (interlock audit -r requirements.txt), or let `interlock init` find it."
+        raise missing_option("--requirement", todo)
+    selection = Selection.of(extra or [], group or [])
+    files = dependency_files.read(requirement, untrusted.read_text, Path.exists, selection)
     requested = replace(files, modules=split_names(imports) or [])
     paths, known = open_project()
     chosen = split_names(variants) and project.select_names(known.variants, split_names(variants), "variant")

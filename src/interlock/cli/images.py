@@ -61,7 +61,7 @@ def render(
     They come from variants/*.toml, dockerfiles/*.j2 and the commands.
     """
     paths, known = open_clone()
-    texts = {**generated_texts(paths, known), REFERENCE: reference_page(), **schema_texts(), **_pictures(paths)}
+    texts = {**generated_texts(paths, known), REFERENCE: reference_page(), **schema_texts(), **_of_references(paths)}
     stale = store.stale_figures(paths.reference)
     if not check:
         _write_texts(paths, texts)
@@ -205,13 +205,13 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str | byte
     }
 
 
-def _pictures(paths: ProjectPaths) -> dict[str, str]:
-    """Return the pictures of the README by their paths; none in a project without the experiment that they show."""
-    from interlock.cli.report import load_experiment  # noqa: PLC0415 - scipy takes half a second, for this alone
+def _of_references(paths: ProjectPaths) -> dict[str, str]:
+    """Return the README's pictures and the pages that the references fill; none in a project without references."""
+    from interlock.cli.report import load_experiment, reference_texts  # noqa: PLC0415 - scipy takes half a second
     from interlock.report import overview  # noqa: PLC0415
 
-    folder = paths.results / "reference" / overview.EXPERIMENT
-    return overview.pictures(*load_experiment(folder)[:2]) if folder.is_dir() else {}
+    folder = paths.reference / overview.EXPERIMENT
+    return overview.pictures(*load_experiment(folder)[:2]) | reference_texts(paths) if folder.is_dir() else {}
 
 
 def write_generated(paths: ProjectPaths, known: Catalog) -> None:

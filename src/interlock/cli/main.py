@@ -10,8 +10,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -45,6 +46,7 @@ COMMANDS = {
     "pick": Entry(ANSWER, "pick", "pick_command", "Recommend an image for your workloads, or advise to stay."),
     "audit": Entry(ANSWER, "audit", "audit_command", "Test whether your dependencies install and import."),
     "trial": Entry(ANSWER, "trial", "trial_command", "Run your own Dockerfile on several variants and compare them."),
+    "init": Entry(ANSWER, "initial", "init_command", "Write defaults for a service from what its folder has."),
     "swap": Entry(ANSWER, "swap", "swap_command", "Change the Python image in a Dockerfile or manifest, and back."),
     "matrix": Entry(MEASURE, "matrix", "matrix", "Build variants, measure workloads on them and report: the main job."),
     "why": Entry(MEASURE, "why", "why_command", "Say where a benchmark waits, for which lock and for whom."),
@@ -76,6 +78,10 @@ EXTRA_OF = {
     "sbom": "sbom",
     "update": "update",
 }
+# The commands with --quiet: those that answer a question.
+QUIET = ("pick", "audit", "trial", "swap", "report", "claims", "compare", "why")
+# The commands that take defaults of their options from the user's own table.
+OF_DEFAULTS = ("pick", "audit", "trial", "matrix")
 
 
 class LazyGroup(TyperGroup):
@@ -98,17 +104,76 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, TyperCommand | None, list[str]]:
         """Return the command that the words name, with its options, and the words that are left for it."""
         name, _, rest = super().resolve_command(ctx, args)
+        # What an experiment was begun with, it goes on with.
+        if name in OF_DEFAULTS and not any(word.partition("=")[0] == "--resume" for word in rest):
+            taken = take_defaults(name, rest)
+            ctx.default_map = {name: {option: value for option, (_, value) in taken.items()}}
         return name, load_command(name) if name in COMMANDS else None, rest
+
+
+@dataclass(frozen=True)
+class Given:
+    """The file that has the user's defaults, and the key of each option that was taken from it."""
+
+    file: str = ""
+    keys: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, error: InterlockError) -> InterlockError:
+        """Return the error of an option, with the file and the key that its value is from."""
+        if error.file or error.key not in self.keys:
+            return error
+        return type(error)(file=self.file, key=self.keys[error.key], found=error.found, todo=error.todo)
+
+
+given = Given()
+
+
+def take_defaults(command: str, words: list[str]) -> dict[str, tuple[str, Any]]:
+    """Return the user's defaults of a command's parameters, and remember where those come from that no word gives."""
+    global given  # noqa: PLW0603  a process has one command
+    given = Given()
+    here = Path.cwd()
+    if not any((here / name).is_file() for name in ("pyproject.toml", "interlock.toml")):
+        return {}
+    from interlock.catalog import defaults  # noqa: PLC0415  pydantic, which --help need not wait for
+
+    path = defaults.own_table(here)
+    if path is None:
+        return {}
+    taken = defaults.read_defaults(path).options(command)
+    typed = {word.partition("=")[0] for word in words}
+    prefix = f"{defaults.TABLE}." if path.name == defaults.PYPROJECT else ""
+    keys = {f"--{name.replace('_', '-')}": f"{prefix}{key}" for name, (key, _) in taken.items()}
+    given = Given(path.name, {option: key for option, key in keys.items() if option not in typed})
+    return taken
 
 
 def load_command(name: str) -> TyperCommand:
     """Import a command's module and return the command with its options."""
     entry = COMMANDS[name]
     function = getattr(importlib.import_module(f"interlock.cli.{entry.module}"), entry.function)
-    info = CommandInfo(name=name, callback=_guarded(name, function))
+    callback = _with_quiet(function) if name in QUIET else function
+    info = CommandInfo(name=name, callback=_guarded(name, callback))
     command = get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=app.rich_markup_mode)
     assert isinstance(command, TyperCommand)  # noqa: S101  CommandInfo.cls is not set
     return command
+
+
+def _with_quiet(function: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the option --quiet, which is the same for all that answer."""
+    from interlock.cli.options import Quiet, notes  # noqa: PLC0415  loaded with a command alone
+
+    @functools.wraps(function)
+    def run(*, quiet: bool, **options: Any) -> None:
+        notes.quiet = quiet
+        function(**options)
+
+    signature = inspect.signature(function, eval_str=True)
+    switch = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    parameters = [*signature.parameters.values(), switch]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    vars(run)["__signature__"] = signature.replace(parameters=parameters)
+    return run
 
 
 def _guarded(name: str, function: Callable[..., None]) -> Callable[..., None]:
@@ -128,6 +193,10 @@ def _guarded(name: str, function: Callable[..., None]) -> Callable[..., None]:
             function(*arguments, **options)
         except NoEngineError as error:
             raise error.with_todo(way) from None
+        except InterlockError as error:
+            if (named := given.named(error)) is not error:
+                raise named from None
+            raise
 
     return run
 

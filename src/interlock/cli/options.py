@@ -66,6 +66,7 @@ AsRoot = Annotated[
     typer.Option("--as-root", envvar=AS_ROOT, help="With --engine host: run programs as root, if you are root."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; print errors as JSON too.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone: no progress and no remarks.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed for the order (default: random).")]
 Profiled = Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")]

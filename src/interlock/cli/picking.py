@@ -43,9 +43,9 @@ from interlock.cli.pick import PickOptions
 from interlock.engine import machine
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import find_tagged
-from interlock.engine.packages import requirements
+from interlock.engine.packages import dependency_files
 from interlock.engine.packages.audit import audit
-from interlock.engine.packages.requirements import Requirements
+from interlock.engine.packages.dependency_files import Dependencies
 from interlock.errors import EngineError, PickError, UsageError, nearest
 from interlock.report import pick
 from interlock.results import store
@@ -68,7 +68,7 @@ def run(options: PickOptions) -> None:
         baseline=options.baseline,
         needs=tuple(map(str, options.needs or [])),
     )
-    packages = requirements.read(criteria.needs, untrusted.read_text, Path.exists) if options.needs else None
+    packages = dependency_files.read(criteria.needs, untrusted.read_text, Path.exists) if options.needs else None
     paths, known = open_project()
     labels = [label for variant in known.variants.values() for label in variant.labels]
     if options.baseline is not None and options.baseline not in labels:
@@ -216,7 +216,7 @@ class RequirementsTest:
     containers: DockerEngine
     paths: ProjectPaths
     known: Catalog
-    packages: Requirements
+    packages: Dependencies
     on_step: progress.StepProgress
 
     def audit(self, name: str) -> VariantAudit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import threading
@@ -16,7 +17,7 @@ from rich.table import Column
 from rich.text import Text
 
 from interlock.analysis.verdicts import Comparison, Verdict
-from interlock.cli.options import PlainConsole, console
+from interlock.cli.options import PlainConsole, console, notes
 from interlock.measure.watching import Look, ProgressUpdate
 from interlock.report.experiment import comparison_text
 from interlock.report.tables import rounds_text
@@ -106,7 +107,9 @@ class Display:
 
 
 def open_display(as_json: bool) -> Display:
-    """Return where a command shows its progress; with --json only on a terminal: a program reads errors from stderr."""
+    """Return where a command shows its progress: with --json only on a terminal, with --quiet nowhere."""
+    if notes.quiet:
+        return Display(PlainConsole(file=io.StringIO()), quiet=True)
     return Display(PlainConsole(stderr=True), quiet=True) if as_json else Display(console)
 
 

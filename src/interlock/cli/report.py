@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from interlock.analysis import changes, claims, cohorts, comparison
+from interlock.analysis import changes, claims, cohorts, comparison, references
 from interlock.catalog import project
-from interlock.catalog.claims import Claim
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.options import (
     Full,
@@ -27,7 +26,7 @@ from interlock.cli.options import (
 )
 from interlock.errors import UsageError
 from interlock.report import claims as findings
-from interlock.report import comparisons, machine_readable
+from interlock.report import comparisons, machine_readable, reference_pages
 from interlock.report import experiment as report
 from interlock.report.comparisons import read_extract
 from interlock.report.export import file_name, rows_of_experiments, write_tables
@@ -191,16 +190,49 @@ def claims_command(
     findings.check_required(folder, checked)
 
 
+def reference_texts(paths: ProjectPaths) -> dict[str, str]:
+    """Return the pages, and each reference's own claims, that are written from the references, by their paths."""
+    known, folders = project.load_claims_file(paths.root), store.experiments_in(paths.reference)
+    loaded = [
+        references.Reference(described, *store.read_cells(folder, described))
+        for folder in folders
+        for described in [store.read_experiment(folder)]
+    ]
+    published = list(known.claims.values())
+    texts = {
+        str((folder / CLAIMS_FILE).relative_to(paths.root)): findings.markdown(
+            one.experiment, claims.evaluate(published, one.experiment, one.values, one.profiles)
+        )
+        for folder, one in zip(folders, loaded, strict=True)
+    }
+    judging = references.in_order(loaded)
+    asked = [
+        (question, references.best_figures(question.figures, judging))
+        for question in project.load_questions(paths.root)
+    ]
+    parts = {
+        "docs/claims.md": reference_pages.claims_tables(
+            references.best_findings(published, judging), list(known.untested.values())
+        ),
+        "docs/findings.md": reference_pages.answers(asked, [one.experiment for one in loaded]),
+    }
+    pages = {path: (paths.root / path).read_text(encoding="utf-8") for path in parts if (paths.root / path).is_file()}
+    return texts | {path: reference_pages.filled(page, parts[path]) for path, page in pages.items()}
+
+
+CLAIMS_FILE = "claims.md"
 PAGE_FILE = "report.html"
 
 
-ReportData = tuple[Experiment, list[comparison.Table], list[claims.Finding], Opening]
+ReportData = tuple[Experiment, list[comparison.Table], Opening]
 
 
-def load_experiment(folder: Path) -> tuple[Experiment, list[comparison.Table], Opening]:
+def load_experiment(folder: Path) -> ReportData:
     """Return an experiment, its tables, and how its report begins."""
-    described, tables, _, opening = _report_data(folder)
-    return described, tables, opening
+    described = store.read_experiment(folder)
+    values, profiles = store.read_cells(folder, described)
+    tables = comparison.tables(described, values, profiles)
+    return described, tables, opening_of(described, values, _catalog(), tables)
 
 
 def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
@@ -208,7 +240,7 @@ def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
 
     With `as_json` all of it is printed as JSON instead.
     """
-    described, tables, _, opening = data = _report_data(folder)
+    described, tables, opening = data = load_experiment(folder)
     written = _write_files(data, folder, goes_on=False)
     if as_json:
         sys.stdout.write(machine_readable.as_json(described, tables, opening) + "\n")
@@ -221,42 +253,26 @@ def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
 def refresh_report(folder: Path) -> None:
     """Write report.md and the page of an experiment that goes on: the page loads itself again until the end."""
     is_first = not (folder / "report.md").exists()
-    written = _write_files(_report_data(folder), folder, goes_on=True)
+    written = _write_files(load_experiment(folder), folder, goes_on=True)
     if is_first:
         console.print(f"report  {written}: what is known so far", highlight=False, soft_wrap=True)
 
 
 def _write_files(data: ReportData, folder: Path, *, goes_on: bool) -> Path:
     """Write an experiment's report into its folder, and return what a person opens."""
-    described, tables, _, opening = data
+    described, tables, opening = data
     write_atomically(folder / "report.md", report.markdown(described, tables, opening, goes_on=goes_on))
     return _write_page(data, folder / PAGE_FILE, goes_on=goes_on)
 
 
 def write_page(folder: Path, path: Path | None = None) -> Path:
     """Write the report as one HTML file, report.html in the experiment's folder or `path`, and return its path."""
-    return _write_page(_report_data(folder), path or folder / PAGE_FILE)
+    return _write_page(load_experiment(folder), path or folder / PAGE_FILE)
 
 
 def _write_page(data: ReportData, path: Path, *, goes_on: bool = False) -> Path:
     write_atomically(path, page.page(*data, goes_on=goes_on))
     return path
-
-
-def _published_claims() -> list[Claim]:
-    """Return the claims of the project; none of a folder of variants without any."""
-    root = ProjectPaths.find().root
-    return project.load_claims(root) if (root / project.CLAIMS).is_file() else []
-
-
-def _report_data(folder: Path) -> ReportData:
-    """Return an experiment, its tables, its verdicts on the claims of the project, and how its report begins."""
-    catalog = _catalog()
-    described = store.read_experiment(folder)
-    values, profiles = store.read_cells(folder, described)
-    checked = claims.evaluate(_published_claims(), described, values, profiles)
-    tables = comparison.tables(described, values, profiles)
-    return described, tables, checked, opening_of(described, values, catalog, tables)
 
 
 def _catalog() -> Catalog:

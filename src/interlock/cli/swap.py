@@ -14,6 +14,7 @@ from rich.text import Text
 from interlock.catalog.project import ProjectPaths
 from interlock.cli.announcing import DryRun, announce
 from interlock.cli.options import Json, PlainConsole
+from interlock.cli.options import notes as remarks
 from interlock.cli.swap_target import resolve, target_of
 from interlock.engine.docker import connect
 from interlock.errors import StoreError, SwapError, UsageError, missing_option
@@ -28,7 +29,15 @@ from interlock.trial.named_images import digests_now
 from interlock.untrusted import printable, printable_name
 
 # A diff goes to standard output alone, so that `patch` can read it.
-notes = PlainConsole(stderr=True)
+
+
+class _Notes(PlainConsole):
+    """What is said beside a diff; with --json one document says all of it."""
+
+    as_json = False
+
+
+notes = _Notes(stderr=True)
 DEFAULT = Path("Dockerfile")
 STYLES = {Weight.BREAKS: "red", Weight.MAY_BREAK: "yellow", Weight.KNOW: ""}
 # Control characters, but for tabs and the ends of lines and pages, which `patch` has to find in the diff.
@@ -79,7 +88,7 @@ def swap_command(
     if dry_run and not try_it:
         found = "is for --try: without it a swap builds nothing, and without --write it writes nothing"
         raise UsageError(key="--dry-run", found=found, todo="Leave it out.")
-    notes.quiet = as_json  # then standard error has errors alone
+    notes.as_json, notes.quiet = as_json, as_json or remarks.quiet  # with JSON standard error has errors alone
     place = _place(file)
     if place.is_dir() and stage is not None:
         raise UsageError(key="--stage", found=f"works on one file, but {place} is a folder", todo="Give the file.")
@@ -166,13 +175,13 @@ def _apply(
 
     `ready` returns what is to know of the change as a whole.
     """
-    for file in made.changed if not notes.quiet else ():
+    for file in made.changed if not notes.as_json else ():
         _print_diff(file)
     of_all = ready(made)
     written = write and bool(made.changed)
     if written:
         replace_files(made.changed)
-    if notes.quiet:
+    if notes.as_json:
         changes = [_file_data(file) for file in made.changed]
         caveats = [SwapCaveat(**vars(told)) for told in of_all]
         left = [str(error) for error in made.left]
@@ -271,7 +280,7 @@ def _check(place: Path, to: str | None, stage: str | None) -> None:
 
 def _print_checked(place: Path, checked: Sequence[CheckedLine], left: Sequence[SwapError]) -> None:
     """Print the lines with a problem and the files that were left, or that all is up to date."""
-    if notes.quiet:
+    if notes.as_json:
         _print_json(Swapped(file=_json_name(place), lines=list(checked), left=[str(error) for error in left]))
         return
     wrong = [f"{printable_name(line.file)}:{line.line}: {line.problem}" for line in checked if line.problem]

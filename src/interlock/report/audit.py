@@ -72,7 +72,9 @@ def _faults_of(variant: VariantAudit) -> Iterator[Fault]:
         yield Fault(GIL_SWITCHED_ON, owner, subject, _asked_by(package), _how_switched(variant, modules))
     for package in variant.packages:
         if package.origin is Origin.FAILED:
-            yield Fault(NOT_INSTALLABLE, package.name, _name_and_version(package), _asked_by(package), package.reason)
+            yield Fault(
+                NOT_INSTALLABLE, package.name, _name_and_version(package), _asked_by(package), _why_not(package)
+            )
         for tried in package.imports:
             if tried.error:
                 subject = f"{tried.module} of {_name_and_version(package)}"
@@ -80,6 +82,13 @@ def _faults_of(variant: VariantAudit) -> Iterator[Fault]:
     for tried in variant.further:
         if tried.error:
             yield Fault(NOT_IMPORTABLE, tried.module, tried.module, "--import", tried.error)
+
+
+def _why_not(package: PackageAudit) -> str:
+    """Return why a package cannot be installed, and what helps."""
+    helps = [f"{package.name} {package.wheel_release} has a wheel"] if package.wheel_release else []
+    helps += [f"Debian's {package.system_package} has what the build lacks"] if package.system_package else []
+    return "; ".join([package.reason, *helps])
 
 
 def _switchers(variant: VariantAudit) -> dict[str, list[str]]:
@@ -158,7 +167,8 @@ def _cell(package: PackageAudit | None, variant: VariantAudit, *, is_versioned: 
     if any(tried.error for tried in package.imports):
         wrong.append("not importable")
     version = f"{package.version} " if is_versioned and package.version else ""
-    text = ", ".join([version + _origin_text(package), *wrong])
+    wheel = [f"{package.wheel_release} has a wheel"] if package.wheel_release else []
+    text = ", ".join([version + _origin_text(package), *wheel, *wrong])
     return Text(text, style="red" if wrong or package.origin is Origin.FAILED else "")
 
 

@@ -39,38 +39,42 @@ COLUMNS = ("claim", "published", "ours", "verdict")
 def terminal(findings: Sequence[Finding]) -> RenderableType:
     """Return the table of claims, the reasons, and the number of claims by verdict."""
     reasons = [part for finding in findings for part in _reason(finding)]
-    return Group(_table(findings), Text(), *reasons, Text(), Text(_total(findings)))
+    return Group(_table(findings), Text(), *reasons, Text(), Text(total(findings)))
 
 
 def brief(findings: Sequence[Finding]) -> RenderableType:
     """Return what the experiment says of the claims in at most forty lines: the contradicted ones first."""
-    silent = {ClaimVerdict.NOT_TESTABLE, ClaimVerdict.NO_DATA}
-    tested = [finding for finding in findings if finding.verdict not in silent]
+    tested = [finding for finding in findings if not finding.verdict.silent]
     ordered = sorted(tested, key=lambda finding: (not finding.verdict.contradicts, not finding.claim.required))
-    parts: list[RenderableType] = [Text(_total(findings), style="bold")]
+    parts: list[RenderableType] = [Text(total(findings), style="bold")]
     parts += [_table(ordered[:MOST_LINES])] if ordered else []
     left = f"{len(ordered) - MOST_LINES} more and " if len(ordered) > MOST_LINES else ""
     return Group(*parts, Text(f"{left}the reasons for each with --full", style="dim"))
 
 
 def markdown(experiment: Experiment, findings: Sequence[Finding]) -> str:
-    """Return the table of claims and the reasons as Markdown."""
-    lines = [f"# Claims on experiment {experiment.name}", "", _total(findings) + ".", ""]
-    lines += markdown_table(COLUMNS, map(_cells, findings))
-    for finding in findings:
+    """Return the table of claims and the reasons as Markdown; of those without data the names alone."""
+    known = [finding for finding in findings if finding.verdict is not ClaimVerdict.NO_DATA]
+    lines = [f"# Claims on experiment {experiment.name}", "", total(findings) + ".", ""]
+    if known:
+        lines += markdown_table(COLUMNS, map(_cells, known))
+    if unknown := [finding.claim.name for finding in findings if finding not in known]:
+        lines += ["", f"No data: {', '.join(unknown)}."]
+    for finding in known:
         lines += ["", f"**{finding.claim.name}: {finding.verdict.value}**", ""]
         lines += [f"- {line}" for line in _sentences(finding)]
     return printable("\n".join(lines)) + "\n"
 
 
-def _total(findings: Sequence[Finding]) -> str:
+def total(findings: Sequence[Finding]) -> str:
+    """Return how many claims there are, and how many of each verdict."""
     counts = Counter(finding.verdict for finding in findings)
     total = "; ".join(f"{counts[verdict]} {verdict.value}" for verdict in ClaimVerdict if counts[verdict])
     return f"{len(findings)} claims: {total}"
 
 
 def _cells(finding: Finding) -> tuple[str, ...]:
-    return finding.claim.name, _published(finding.claim), finding.figure, finding.verdict.value
+    return finding.claim.name, published_text(finding.claim), finding.figure, finding.verdict.value
 
 
 def _table(findings: Sequence[Finding]) -> Table:
@@ -85,7 +89,8 @@ def _table(findings: Sequence[Finding]) -> Table:
     return table
 
 
-def _published(claim: Claim) -> str:
+def published_text(claim: Claim) -> str:
+    """Return the published figure, its bound and its tolerance."""
     bound = "" if claim.bound is Bound.EXACT else f"{claim.bound.value.replace('-', ' ')} "
     tolerance = f" ±{100 * claim.tolerance:.3g} %" if claim.tolerance else ""
     return f"{bound}{figure_text(claim.published)}{tolerance}"

@@ -37,6 +37,8 @@ class PackageAudit(Data):
     origin: Origin
     build_s: float | None = None  # when the package was built, in this audit or an earlier one
     reason: str = ""  # of a failure: the compiler's or installer's last words
+    system_package: str = ""  # Debian's, which a failed build says it lacks
+    wheel_release: str = ""  # without a wheel: the nearest release that has one for the variant
     imports: list[ModuleImport] = []  # its top-level modules; of its extension modules those that switch the GIL on
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from interlock.catalog.claims import Claim
+from interlock.catalog.defaults import Defaults
 from interlock.catalog.types import Data, FileLabel, Label
 from interlock.results.answers import Audit, Pick
 from interlock.results.experiments import State
@@ -257,15 +258,10 @@ MODELS: dict[str, type[BaseModel]] = {
 
 
 def schema_texts() -> dict[str, str]:
-    """Return the files of docs/schemas/ by their paths: a JSON schema of what each command prints."""
+    """Return the files of docs/schemas/ by their paths: of what each command prints, and of interlock.toml."""
+    printed = {name: model.model_json_schema(mode="serialization") for name, model in MODELS.items()}
+    schemas = {**printed, "interlock": Defaults.model_json_schema()}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return {
-        f"docs/schemas/{name}.json": json.dumps(
-            {
-                "$schema": "https://json-schema.org/draft/2020-12/schema",
-                **model.model_json_schema(mode="serialization"),
-            },
-            indent=1,
-        )
-        + "\n"
-        for name, model in MODELS.items()
+        f"docs/schemas/{name}.json": json.dumps({**head, **schema}, indent=1) + "\n" for name, schema in schemas.items()
     }

@@ -22,6 +22,8 @@ else:
 PYPERF_VERSION = "1.0"
 # Prefix of our own keys in metadata.
 OWN = "interlock_"
+# What every program reports of its timed work, and claims judge.
+OF_EVERY_WORK = "work_sys_s"
 
 
 def parse_pyperf(text: bytes, reported: Mapping[str, Collection[str]]) -> dict[str, BenchmarkValues]:

@@ -31,7 +31,7 @@ from interlock.results.experiments import (
 )
 from interlock.results.journal import JOURNAL_FILE, JournalEntry, JournalHeader, with_entries
 from interlock.results.profiles import BenchmarkProfile, CellProfile
-from interlock.results.runs import added, parse_pyperf, suite_of
+from interlock.results.runs import OF_EVERY_WORK, added, parse_pyperf, suite_of
 from interlock.results.sums import NO_SUMS, Sums, forget_sums, read_sums
 
 if TYPE_CHECKING:
@@ -354,7 +354,7 @@ def read_cell_values(folder: Path, experiment: Experiment) -> Values:
 def _cell_values(experiment: Experiment, paths: Mapping[CellKey, Path], sums: Sums) -> Values:
     reported = {
         name: {
-            benchmark.name: {detail.of for detail in workload.details_of(benchmark)}
+            benchmark.name: {OF_EVERY_WORK, *(detail.of for detail in workload.details_of(benchmark))}
             for benchmark in workload.benchmarks
         }
         for name, workload in experiment.workloads.items()

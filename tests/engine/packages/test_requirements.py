@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pip._internal.req.req_file import preprocess
 
-from interlock.engine.packages import requirements
+from interlock.engine.packages import dependency_files
 from interlock.engine.packages.requirements import (
+    MOST_FILES,
     Line,
     Requirements,
     display_text,
@@ -35,7 +36,7 @@ def read(main: str, *there: str, name: str = "requirements.txt", **files: str) -
         except KeyError:
             raise FileNotFoundError(2, "No such file or directory") from None
 
-    return requirements.read([name], read_text, lambda path: str(path) in there)
+    return dependency_files.read([name], read_text, lambda path: str(path) in there).here()
 
 
 def only(wanted: Requirements) -> Line:
@@ -100,13 +101,12 @@ def test_an_archives_name_without_an_archive_is_a_packages_name() -> None:
 
 def test_included_files_are_read_in_their_place_and_below_their_own_folder() -> None:
     files = {"r.txt": "-r sub/a.txt\nflask", "sub/a.txt": "-r b.txt\nidna", "sub/b.txt": "six"}
-    wanted = requirements.read(["r.txt"], lambda path: files[str(path)], lambda _: False)
+    wanted = dependency_files.read(["r.txt"], lambda path: files[str(path)], lambda _: False).here()
     assert [(line.file, line.number, line.name) for line in wanted.lines] == [
         ("sub/b.txt", 1, "six"),
         ("sub/a.txt", 2, "idna"),
         ("r.txt", 2, "flask"),
     ]
-    assert wanted.files == ["r.txt"]
 
 
 def test_constraints_and_what_they_include_constrain_and_ask_for_nothing() -> None:
@@ -186,11 +186,11 @@ def test_a_file_that_includes_itself_is_refused() -> None:
 
 def test_a_file_that_is_missing_or_in_another_encoding_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequirementsError, match=r"nowhere.txt: the file cannot be read \(no such file or directory\)"):
-        requirements.read([str(tmp_path / "nowhere.txt")], Path.read_text, Path.exists)
+        dependency_files.read([str(tmp_path / "nowhere.txt")], Path.read_text, Path.exists)
     latin = tmp_path / "latin.txt"
     latin.write_bytes(b"# caf\xe9\nsix\n")
     with pytest.raises(RequirementsError) as caught:
-        requirements.read([str(latin)], lambda path: path.read_text(encoding="utf-8"), Path.exists)
+        dependency_files.read([str(latin)], lambda path: path.read_text(encoding="utf-8"), Path.exists)
     assert caught.value.file == str(latin)
 
 
@@ -260,7 +260,7 @@ def test_an_address_that_is_none_and_a_line_without_end_are_refused_with_their_l
 
 def test_files_that_include_each_other_twice_end() -> None:
     files = {f"r{number}_txt": f"-r r{number + 1}.txt\n" * 2 for number in range(60)}
-    with pytest.raises(RequirementsError, match=rf"\b{requirements.MOST_FILES}\b"):
+    with pytest.raises(RequirementsError, match=rf"\b{MOST_FILES}\b"):
         read("-r r0.txt\n", **files, r60_txt="numpy\n")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from interlock.engine.ended import Ended
-from interlock.engine.packages import requirements
+from interlock.engine.packages import dependency_files, remedies
 from interlock.engine.packages.pip_container import AUDIT, OF_THE_AUDIT, PipContainer
 from interlock.engine.packages.resolving import Resolution, Resolver
 from interlock.errors import EngineError
@@ -73,9 +73,9 @@ def url() -> Iterator[str]:
 
 def resolver(folder: Path, *lines: str) -> Resolver:
     (folder / "r.txt").write_text("\n".join(lines))
-    wanted = requirements.read([str(folder / "r.txt")], lambda path: path.read_text(encoding="utf-8"), Path.exists)
+    wanted = dependency_files.read([str(folder / "r.txt")], lambda path: path.read_text(encoding="utf-8"), Path.exists)
     nothing: Any = None
-    return Resolver(Here(nothing, nothing, folder=folder / "audit"), wanted, lambda _: None)
+    return Resolver(Here(nothing, nothing, folder=folder / "audit"), wanted.here(), lambda _: None)
 
 
 def resolve(folder: Path, *lines: str) -> Resolution:
@@ -163,3 +163,19 @@ def test_an_index_that_does_not_answer_ends_the_audit_and_one_that_refuses_is_qu
         found = resolve(tmp_path, f"--index-url {address.replace('http://', 'http://me:wrong@')}", "core")
     assert words(found)["core"].endswith("(401 Client Error: Unauthorized)")
     assert "wrong" not in words(found)["core"]
+
+
+def test_pip_tells_which_release_has_a_wheel_for_its_interpreter(url: str, tmp_path: Path) -> None:
+    nothing: Any = None
+    inside = Here(nothing, nothing, folder=tmp_path)
+    options = [f"--index-url {url}", "--prefer-binary"]
+    told = {
+        (name, version): remedies.release_with_wheel(inside, name, version, options)
+        for name, version in (("versions", "1.5"), ("versions", "3.0"), ("built", "1.0"), ("nowhere", "1.0"))
+    }
+    assert told == {
+        ("versions", "1.5"): "2.0",
+        ("versions", "3.0"): "2.0",
+        ("built", "1.0"): "",
+        ("nowhere", "1.0"): "",
+    }

@@ -8,7 +8,6 @@ from functools import cache
 
 import pytest
 
-from interlock.analysis.claims import ClaimVerdict
 from interlock.report.html import page
 from interlock.report.opening import GOES_ON, NOT_KNOWN, Opening
 from interlock.results.journal import KILLED
@@ -43,7 +42,7 @@ STEERS = "\x1b]0;owned\x07\x1b[2J\x9b2J\u202ehello"
 
 
 def test_a_page_has_no_control_character_and_no_mark_of_direction() -> None:
-    experiment, tables, findings = example()
+    experiment, tables = example()
     changes = {
         "warnings": [STEERS],
         "ended_by": STEERS,
@@ -51,7 +50,7 @@ def test_a_page_has_no_control_character_and_no_mark_of_direction() -> None:
         "host": {**experiment.host, "cpu": STEERS, "system": STEERS},
         "cells": [make_cell(one, outcome=experiment.cells[0].outcome, notes=[STEERS]) for one in VARIANTS],
     }
-    text = page.page(experiment.model_copy(update=changes), tables, findings)
+    text = page.page(experiment.model_copy(update=changes), tables)
     body = without_scripts(text)
     assert "hello" in body
     assert CONTROL.search(body) is None
@@ -59,17 +58,17 @@ def test_a_page_has_no_control_character_and_no_mark_of_direction() -> None:
 
 
 def test_what_is_open_comes_after_the_answer() -> None:
-    experiment, tables, findings = example()
+    experiment, tables = example()
     cut = experiment.model_copy(update={"ended_by": "SIGTERM"})
-    body = without_scripts(page.page(cut, tables, findings))
+    body = without_scripts(page.page(cut, tables))
     assert 0 < body.index('id="answer"') < body.index('id="open"')
     assert 'id="open"' not in example_body()
 
 
 def test_a_page_of_what_goes_on_says_so_and_loads_itself_again_and_the_last_one_does_not() -> None:
-    experiment, tables, findings = example()
+    experiment, tables = example()
     cut = experiment.model_copy(update={"ended_by": KILLED})
-    text = page.page(cut, tables, findings, goes_on=True)
+    text = page.page(cut, tables, goes_on=True)
     assert re.search(r'<meta http-equiv="refresh" content="\d+">', text)
     assert GOES_ON in without_scripts(text)
     assert KILLED not in without_scripts(text)
@@ -161,20 +160,11 @@ def test_the_machine_the_warnings_and_the_command_are_told() -> None:
     assert "startup: a short one." in example_body()
 
 
-def test_claims_stand_under_their_verdict_with_what_was_published_what_agrees_and_ours() -> None:
-    sections = re.split(r'<details class="verdict"', example_body())[1:]
-    assert [re.findall(r"<h3>([\w-]+)</h3>", one)[0] for one in sections] == ["pth-is-slow", "pth-is-fast", "elsewhere"]
-    assert [
-        word in one for word, one in zip(("confirmed", "opposite", ClaimVerdict.NO_DATA), sections, strict=True)
-    ] == [True] * 3
-    assert "7.40, which allows 6.66 to 8.14" in sections[0]
-
-
-def test_without_claims_profiles_and_warnings_their_sections_are_left_out() -> None:
-    experiment, tables, _ = reference("a", FIVE)
+def test_without_profiles_and_warnings_their_sections_are_left_out() -> None:
+    experiment, tables = reference("a", FIVE)
     bare = [table for table in tables if table.benchmark.profile_metric is None][:1]
-    body = without_scripts(page.page(experiment.model_copy(update={"warnings": []}), bare, []))
-    for name in ("published", "calls", "scaling"):
+    body = without_scripts(page.page(experiment.model_copy(update={"warnings": []}), bare))
+    for name in ("calls", "scaling"):
         assert f'id="{name}"' not in body
     assert "<p>None.</p>" in body
 
@@ -184,10 +174,10 @@ def test_the_noise_that_the_twin_showed_is_told() -> None:
 
 
 def test_a_unit_that_ends_a_script_does_not_end_the_pages() -> None:
-    experiment, tables, findings = example()
+    experiment, tables = example()
     metric = tables[0].benchmark.metric.model_copy(update={"label": "</script><!--<script>"})
     benchmark = tables[0].benchmark.model_copy(update={"metric": metric})
-    text = page.page(experiment, [replace(tables[0], benchmark=benchmark), *tables[1:]], findings)
+    text = page.page(experiment, [replace(tables[0], benchmark=benchmark), *tables[1:]])
     assert text.count("</script>") == example_page().count("</script>")
     assert "&lt;/script&gt;&lt;!--&lt;script&gt;" in text
 

@@ -7,7 +7,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,10 +18,12 @@ from packaging.utils import canonicalize_name
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Gil
 from interlock.engine.client import engine_errors
-from interlock.engine.packages import pip_container
+from interlock.engine.packages import pip_container, remedies
+from interlock.engine.packages.dependency_files import Dependencies
+from interlock.engine.packages.lock_files import Environment
 from interlock.engine.packages.pip_container import AUDIT, PipContainer, PipSettings, ensure_builder, gather
 from interlock.engine.packages.pip_output import LEAST_PIP, failure, pip_version
-from interlock.engine.packages.requirements import Requirements, display_text
+from interlock.engine.packages.requirements import display_text
 from interlock.engine.packages.resolving import Resolution, Resolver, Unmet, Wheel, WheelBuilder
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import leftovers
@@ -255,7 +257,7 @@ def package_rows(
 ) -> list[PackageAudit]:
     """Return a row for each package, sorted by name; `reasons` has the wheels that could not be installed."""
     rows = [_row(wheel, resolution, reasons, imports) for wheel in wheels]
-    rows += [_failed(failure) for failure in resolution.failures]
+    rows += [_failed(failure, resolution) for failure in resolution.failures]
     return sorted(rows, key=lambda row: row.name)
 
 
@@ -273,25 +275,30 @@ def _row(
         origin=Origin.FAILED if reason else origin,
         build_s=wheel.build_s,
         reason=reason,
+        system_package=wheel.system_package,
+        wheel_release=resolution.releases.get(package.key, ""),
         imports=[] if reason else imports.get(package.key, []),
     )
 
 
-def _failed(failure: Unmet) -> PackageAudit:
+def _failed(failure: Unmet, resolution: Resolution) -> PackageAudit:
     return PackageAudit(
         name=failure.name,
         requirement=display_text(failure.line),
         needed_by=failure.needed_by,
         origin=Origin.FAILED,
         reason=failure.words,
+        system_package=failure.system_package,
+        wheel_release=resolution.releases.get(failure.name, ""),
     )
 
 
 ASK_S = 60
+PACKAGE_NAME = re.compile(r"^[a-z0-9][a-z0-9.-]*$")
 
 
 def audit(  # noqa: PLR0913, PLR0917  the engine, the project, and what is asked
-    client: DockerClient, catalog: Catalog, root: Path, images: Sequence[Built], wanted: Requirements, on_step: OnStep
+    client: DockerClient, catalog: Catalog, root: Path, images: Sequence[Built], wanted: Dependencies, on_step: OnStep
 ) -> list[VariantAudit]:
     """Install and import the requirements in each image; an audit that is impossible says why in its outcome.
 
@@ -299,7 +306,8 @@ def audit(  # noqa: PLR0913, PLR0917  the engine, the project, and what is asked
     reached, RequirementsError if a file that a line names cannot be read. All containers and volumes but the cache are
     removed afterwards, also after an interruption.
     """
-    settings = gather(wanted.variables, [*wanted.options, *(line.text for line in wanted.lines)])
+    asked = wanted.here()
+    settings = gather(asked.variables, [*asked.options, *(line.text for line in asked.lines)])
     return [_audit_one(_Task(client, catalog, root, image, wanted, settings, on_step)) for image in images]
 
 
@@ -309,7 +317,7 @@ class _Task:
     catalog: Catalog
     root: Path
     image: Built
-    wanted: Requirements
+    wanted: Dependencies
     settings: PipSettings
     on_step: OnStep
 
@@ -342,8 +350,9 @@ def _work(task: _Task, owner: str) -> VariantAudit:
     task.step("preparing the builder")
     builder_id = ensure_builder(task.client, task.root, task.image, task.catalog)
     inside = pip_container.open_builder(task.client, owner, builder_id, task.settings, fetches=True)
-    resolver = Resolver(inside, task.wanted, task.step)
+    resolver = Resolver(inside, task.wanted.at(_environment(inside)), task.step)
     resolution = resolver.resolve()
+    releases = _releases_with_wheels(task, inside, resolution, resolver.options())
 
     def open_another() -> pip_container.PipContainer:
         another = pip_container.open_builder(task.client, owner, builder_id, task.settings)
@@ -353,7 +362,28 @@ def _work(task: _Task, owner: str) -> VariantAudit:
     kept = pip_container.open_kept_wheels(task.client, owner, builder_id)
     wheel_builder = WheelBuilder(inside, open_another, kept, own, resolver.options(), builder_id, task.step)
     wheels = wheel_builder.get([package for package, _ in resolution.packages])
-    return _install_and_import(task, own, resolution, wheels)
+    return _install_and_import(task, own, replace(resolution, releases=releases), wheels)
+
+
+def _releases_with_wheels(
+    task: _Task, inside: PipContainer, resolution: Resolution, options: Sequence[str]
+) -> dict[str, str]:
+    """Return for packages without a wheel, by their canonical names, the nearest release that has one."""
+    lacking = {package.key: package.version for package, _ in resolution.packages if package.from_index_as_source}
+    lacking |= {unmet.name: unmet.pinned for unmet in resolution.failures if PACKAGE_NAME.match(unmet.name)}
+    if lacking:
+        task.step(f"asking the index which releases of {len(lacking)} packages have wheels")
+    asked = list(lacking.items())[: remedies.MOST_ASKED]
+    return {name: remedies.release_with_wheel(inside, name, version, options) for name, version in asked}
+
+
+# What markers are evaluated in.
+ENVIRONMENT = "import json; from pip._vendor.packaging import markers; print(json.dumps(markers.default_environment()))"
+
+
+def _environment(inside: PipContainer) -> Environment:
+    """Return what the variant's interpreter says to markers of lock files."""
+    return dict(parse_json(_must(inside, ["python", "-c", ENVIRONMENT], ASK_S)))
 
 
 def _unsupported(own: pip_container.PipContainer) -> str:

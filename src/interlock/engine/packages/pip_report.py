@@ -35,6 +35,11 @@ class Resolved:
         return unquote(self.place.partition("#")[0].rpartition("/")[2])
 
     @property
+    def from_index_as_source(self) -> bool:
+        """Return whether an index gave its source: it has other releases."""
+        return not self.is_wheel and "git+" not in self.spec and self.place.startswith("http")
+
+    @property
     def lasting(self) -> bool:
         """Return whether the file is pinned by a hash, so that what was built from it can be kept."""
         return "#sha256=" in self.spec

@@ -1,10 +1,10 @@
-"""Requirements files as pip reads them. Pure: files are read through functions that are passed in."""
+"""Requirements files as pip reads them, and lines of other files in the same way. Pure: functions read the files."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -123,12 +123,10 @@ class Line:
 class Requirements:
     """The requirements, constraints and options of all files together."""
 
-    files: list[str]  # as the user named them
     lines: list[Line] = field(default_factory=list)
     constraints: list[Line] = field(default_factory=list)
     options: list[str] = field(default_factory=list)  # for all lines, in pip's syntax
     links: list[Path] = field(default_factory=list)  # paths of this machine that --find-links names
-    modules: list[str] = field(default_factory=list)  # further modules to import, from --import
 
     @property
     def hashed(self) -> bool:
@@ -142,30 +140,14 @@ class Requirements:
         return sorted({name for text in texts for name in VARIABLE.findall(text)})
 
 
-def read(names: Sequence[str], read_text: ReadText, exists: Exists) -> Requirements:
-    """Read the named files and all files that they include.
-
-    `exists` distinguishes a path from a package's name. Raises RequirementsError with the file and the line.
-    """
-    reader = _Reader(read_text, exists)
-    for name in names:
-        reader.file(Path(name), "", is_constraint=False)
-    requirements = reader.found
-    if not requirements.lines:
-        raise RequirementsError(
-            file=", ".join(names), found="no requirement", todo="Add requirements, or name another file."
-        )
-    return replace(requirements, files=list(names))
-
-
-class _Reader:
+class Reader:
     """Collects the lines of the files in order; a file that is included twice is read twice, as pip does."""
 
     def __init__(self, read_text: ReadText, exists: Exists) -> None:
         self._read_text, self._exists = read_text, exists
         self._open: list[Path] = []
         self._files = 0
-        self.found = Requirements([])
+        self.read = Requirements()
 
     def file(self, path: Path, asked_by: str, *, is_constraint: bool) -> None:
         if path in self._open:
@@ -176,11 +158,11 @@ class _Reader:
                 file=asked_by, found=f"more than {MOST_FILES} files are included", todo="Include each file once."
             )
         self._open.append(path)
-        for number, text in logical_lines(self._text(path, asked_by)):
-            self._line(path, number, text, is_constraint)
+        for number, text in logical_lines(self.text(path, asked_by)):
+            self.line(path, number, text, is_constraint=is_constraint)
         self._open.pop()
 
-    def _text(self, path: Path, asked_by: str) -> str:
+    def text(self, path: Path, asked_by: str) -> str:
         named = {"file": str(path)} if not asked_by else {"file": asked_by, "key": str(path)}
         try:
             return self._read_text(path).removeprefix("\ufeff")
@@ -192,7 +174,7 @@ class _Reader:
                 **named, found=f"the file cannot be read ({said})", todo="Name an existing requirements file."
             ) from None
 
-    def _line(self, path: Path, number: int, text: str, is_constraint: bool) -> None:
+    def line(self, path: Path, number: int, text: str, *, is_constraint: bool) -> None:
         line = Line(text[:LONGEST_LINE], str(path), number)
         if line.text != text:
             raise _wrong(line, f"the line has more than {LONGEST_LINE} characters", "Shorten it.")
@@ -204,21 +186,21 @@ class _Reader:
     def _read_line(self, line: Line, is_constraint: bool) -> None:
         text = line.text
         if not text.startswith("-"):
-            self._add(self._requirement(line), is_constraint)
+            self._add(self.requirement(line), is_constraint)
             return
         option, value = self._option(line)
         if option in {"--requirement", "--constraint"}:
             self._include(line, value, is_constraint=is_constraint or option == "--constraint")
         elif option == "--editable":
             # An editable install is audited as a wheel.
-            self._add(self._requirement(replace(line, text=value)), is_constraint)
+            self._add(self.requirement(replace(line, text=value)), is_constraint)
         elif option == "--find-links":
             self._find_links(line, value)
         else:
-            self.found.options.append(f"{option} {value}".strip())
+            self.read.options.append(f"{option} {value}".strip())
 
     def _add(self, line: Line, is_constraint: bool) -> None:
-        (self.found.constraints if is_constraint else self.found.lines).append(line)
+        (self.read.constraints if is_constraint else self.read.lines).append(line)
 
     def _option(self, line: Line) -> tuple[str, str]:
         parts = OPTION.match(line.text)
@@ -238,14 +220,14 @@ class _Reader:
 
     def _find_links(self, line: Line, value: str) -> None:
         if "://" in value and not value.startswith("file:"):
-            self.found.options.append(f"--find-links {value}")
+            self.read.options.append(f"--find-links {value}")
             return
         path = self._on_this_machine(line, plain_path(value))
         if path is None:
             raise _wrong(line, f"'{value}' is neither a URL nor a folder", "Correct the line.")
-        self.found.links.append(path)
+        self.read.links.append(path)
 
-    def _requirement(self, line: Line) -> Line:
+    def requirement(self, line: Line) -> Line:
         """Return a line with its name and path; RequirementsError if it is neither a requirement, a URL nor a path."""
         head, *options = OWN_OPTIONS.split(line.text, maxsplit=1)
         named = NAMED_URL.match(head)

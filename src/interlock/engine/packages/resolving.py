@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from interlock.engine.packages.kept_wheels import KeptWheels, take_out
 from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer
 from interlock.engine.packages.pip_output import failure, not_fetched
 from interlock.engine.packages.pip_report import Resolved, needed_by, parse_report
+from interlock.engine.packages.remedies import system_package
 from interlock.engine.packages.requirements import Line, Requirements, line_for, local_places, pip_lines
 from interlock.engine.run import leftovers
 from interlock.engine.run.archives import ContentError
@@ -28,6 +30,7 @@ DEADLINE_S, LOOKING_S, READ_S = 3600, 300, 60
 REPORT, REQUIREMENTS, CONSTRAINTS = f"{AUDIT}/report.json", f"{AUDIT}/requirements.txt", f"{AUDIT}/constraints.txt"
 LOCAL, LINKS, LOG, NOWHERE = f"{AUDIT}/local", f"{AUDIT}/links", f"{AUDIT}/pip.log", f"{AUDIT}/nowhere"
 # What pip says of a package that no index has, or that none could be asked about: then its log says more.
+PINNED = re.compile(r"==\s*([0-9][^\s;,*]*)(?:[\s;]|$)")
 NO_VERSIONS = "(from versions: none)"
 
 
@@ -38,7 +41,14 @@ class Unmet:
     name: str
     words: str
     line: Line | None = None
+    system_package: str = ""  # that a build lacked
     needed_by: list[str] = field(default_factory=list)
+
+    @property
+    def pinned(self) -> str:
+        """Return the version that its line asks for by '=='; empty if it asks for no single one."""
+        found = PINNED.search(self.line.text) if self.line else None
+        return found[1] if found else ""
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,7 @@ class Resolution:
 
     packages: list[tuple[Resolved, Line | None]]
     failures: list[Unmet]
+    releases: Mapping[str, str] = field(default_factory=dict)  # of packages without a wheel, one that has it
 
     def line(self, key: str) -> Line | None:
         return next(line for package, line in self.packages if package.key == key)
@@ -75,7 +86,7 @@ class Resolver:
         self.bring(self._inside)
         accepted: list[Line] = []
         packages: list[Resolved] = []
-        todo = [list(self._wanted.lines)]
+        todo = [list(self._wanted.lines)] if self._wanted.lines else []
         while todo:
             lines = todo.pop()
             answer = self._ask([*accepted, *lines])
@@ -134,7 +145,8 @@ class Resolver:
         words = failure(said, self._deadline_s)
         if NO_VERSIONS in said.stdout:
             words += self._refusal(line)
-        self._failures.setdefault(name, Unmet(name, words, line if line.file else self._line(name, "")))
+        asked_by = line if line.file else self._line(name, "")
+        self._failures.setdefault(name, Unmet(name, words, asked_by, system_package(said.stdout)))
         return []
 
     def _refusal(self, line: Line) -> str:
@@ -187,6 +199,7 @@ class Wheel:
     path: str = ""
     build_s: float | None = None
     reason: str = ""
+    system_package: str = ""  # that its build lacked
 
 
 @dataclass(frozen=True)
@@ -222,7 +235,7 @@ class WheelBuilder:
         if not packages:
             return {}
         self.on_step(f"downloading {len(packages)} wheels")
-        reason = self._pip(self.inside, ["download", "-d", WHEELS], packages, DOWNLOAD_S)
+        reason = failure(self._pip(self.inside, ["download", "-d", WHEELS], packages, DOWNLOAD_S), DOWNLOAD_S)
         if reason and len(packages) > 1:
             return {key: wheel for package in packages for key, wheel in self._download([package]).items()}
         return {
@@ -234,10 +247,11 @@ class WheelBuilder:
         inside = self.open_builder()
         try:
             started = time.monotonic()
-            reason = self._pip(inside, ["wheel", "-w", OUT], [package], BUILD_S)
+            said = self._pip(inside, ["wheel", "-w", OUT], [package], BUILD_S)
             build_s = round(time.monotonic() - started, 1)
-            if reason:
-                return Wheel(package, build_s=build_s, reason=reason)
+            if not said.ok:
+                reason = failure(said, BUILD_S)
+                return Wheel(package, build_s=build_s, reason=reason, system_package=system_package(said.stdout))
             inside.container.kill()
             wheel = take_out(inside.container, OUT, package.key, folder)
         except ContentError as error:
@@ -262,10 +276,8 @@ class WheelBuilder:
         known_by = "\n".join([package.spec, self.builder_id, *self.options])
         return hashlib.sha256(known_by.encode()).hexdigest()
 
-    def _pip(self, inside: PipContainer, words: list[str], packages: Sequence[Resolved], deadline_s: float) -> str:
-        """Run pip; return why it failed, empty if it did not."""
+    def _pip(self, inside: PipContainer, words: list[str], packages: Sequence[Resolved], deadline_s: float) -> Ended:
         lines = [*self.options, *(package.spec for package in packages)]
         inside.put({ASKED: requirements_file(lines)})
         # The lines have the hashes; with the option pip would also ask for hashes of build requirements.
-        said = inside.pip(*words, "--no-deps", "--quiet", "-r", ASKED, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")
-        return failure(said, deadline_s)
+        return inside.pip(*words, "--no-deps", "--quiet", "-r", ASKED, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import jinja2
 
-from interlock.analysis.claims import ClaimVerdict, Finding, allowed_text, figure_text
 from interlock.analysis.comparison import Table, summaries
 from interlock.analysis.not_measured import every_reason
 from interlock.catalog.types import TWIN, slug
@@ -40,7 +39,6 @@ SHOWN_ROWS = 12
 def page(
     experiment: Experiment,
     tables: Sequence[Table],
-    findings: Sequence[Finding],
     opening: Opening = NOT_KNOWN,
     *,
     goes_on: bool = False,
@@ -77,9 +75,6 @@ def page(
         machine=machine(experiment),
         warnings=[one_line(warning) for warning in experiment.warnings],
         missing=every_reason(experiment),
-        findings=_by_verdict(findings),
-        allowed_text=allowed_text,
-        number=figure_text,
         legend=report.LEGEND,
         time=time_section(experiment),
         is_of_numbers=is_of_numbers,
@@ -142,8 +137,3 @@ def machine(experiment: Experiment) -> list[tuple[str, str]]:
     """Return the lines of the report's head by their first word, without warnings and the command."""
     lines = (line.split(maxsplit=1) for line in report.headline(experiment))
     return [(word, text) for word, text in lines if word not in {"warning", "repeat"}]
-
-
-def _by_verdict(findings: Sequence[Finding]) -> dict[ClaimVerdict, list[Finding]]:
-    grouped = {verdict: [finding for finding in findings if finding.verdict is verdict] for verdict in ClaimVerdict}
-    return {verdict: of_verdict for verdict, of_verdict in grouped.items() if of_verdict}

@@ -1,0 +1,84 @@
+"""What the experiments that come with Interlock say of published claims and of a reader's questions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from interlock.analysis.claims import ClaimVerdict, Finding, evaluate, measure
+from interlock.analysis.comparison import baseline_optimisation, optimisation_text
+from interlock.analysis.verdicts import Comparison
+from interlock.catalog.claims import AnsweringFigure, Claim
+from interlock.results.experiments import Experiment, Profiles, Values
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An experiment that comes with Interlock, with its values."""
+
+    experiment: Experiment
+    values: Values
+    profiles: Profiles
+
+
+@dataclass(frozen=True)
+class ReferenceFinding:
+    """What is said of a claim, and the experiment that says it."""
+
+    finding: Finding
+    experiment: Experiment
+
+
+@dataclass(frozen=True)
+class ReferenceFigure:
+    """A figure, and the experiment that it is of."""
+
+    figure: Comparison | float
+    experiment: Experiment
+
+
+def in_order(references: Sequence[Reference]) -> list[Reference]:
+    """Return the references that judge: today's design alone, builds with PGO and LTO first, the newest first.
+
+    What was measured before experiments recorded times has artefacts, which tests/results/test_references.py names.
+    """
+    usable = [one for one in references if one.experiment.times]
+    newest = sorted(usable, key=lambda one: one.experiment.started, reverse=True)
+    best = optimisation_text(["PGO", "LTO"])
+    return sorted(newest, key=lambda one: baseline_optimisation(one.experiment) != best)
+
+
+def best_findings(claims: Sequence[Claim], references: Sequence[Reference]) -> list[ReferenceFinding]:
+    """Return for each claim the first reference that judges it, decided or not, else the first that says most."""
+    best: dict[str, ReferenceFinding] = {}
+    for one in references:
+        left = [claim for claim in claims if claim.name not in best or best[claim.name].finding.verdict.silent]
+        for finding in evaluate(left, one.experiment, one.values, one.profiles):
+            known = best.get(finding.claim.name)
+            if known is None or _says(finding) > _says(known.finding):
+                best[finding.claim.name] = ReferenceFinding(finding, one.experiment)
+    return [best[claim.name] for claim in claims if claim.name in best]
+
+
+def _says(finding: Finding) -> tuple[bool, ...]:
+    """Return how much a finding says, to be compared: a verdict, a figure, why there is none."""
+    has_figure = finding.ratio is not None or finding.count is not None
+    return not finding.verdict.silent, has_figure, finding.verdict is ClaimVerdict.NOT_TESTABLE
+
+
+def best_figures(
+    figures: Mapping[str, AnsweringFigure], references: Sequence[Reference]
+) -> dict[str, ReferenceFigure | str]:
+    """Return each figure of the first reference that has it, or of the one that it names; else why there is none."""
+    return {name: _first(figure, references) for name, figure in figures.items()}
+
+
+def _first(figure: AnsweringFigure, references: Sequence[Reference]) -> ReferenceFigure | str:
+    why = f"there is no reference '{figure.experiment}'"
+    for one in references:
+        if figure.experiment in {None, one.experiment.name}:
+            measured = measure(figure, one.experiment, one.values, one.profiles)
+            if not isinstance(measured, str):
+                return ReferenceFigure(measured, one.experiment)
+            why = measured
+    return why

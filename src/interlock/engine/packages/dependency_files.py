@@ -1,0 +1,201 @@
+"""What a project's files ask for: requirements files, pyproject.toml (PEP 621, PEP 735) and lock files.
+
+Pure: files are read through functions that are passed in.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from packaging.dependency_groups import resolve_dependency_groups
+from packaging.markers import default_environment
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from interlock.engine.packages.lock_files import (
+    POETRY,
+    UV,
+    Environment,
+    LockFile,
+    Selection,
+    canonical,
+    kind_of,
+    line_number,
+    wrong,
+)
+from interlock.engine.packages.requirements import Exists, Reader, ReadText, Requirements
+from interlock.errors import RequirementsError, nearest
+
+PYPROJECT = "pyproject.toml"
+NOTHING_MORE = Selection()
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """What all files ask for together; which packages of a lock file, each variant tells by its environment."""
+
+    files: list[str]  # as the user named them
+    reader: Reader
+    locks: list[LockFile] = field(default_factory=list)
+    modules: list[str] = field(default_factory=list)  # further modules to import, from --import
+
+    def at(self, environment: Environment) -> Requirements:
+        """Return the requirements of one environment.
+
+        pip checks hashes for all lines or for none: those of a lock file are left out beside a line without one.
+        """
+        own = self.reader.read
+        locked = [line for lock in self.locks for line in lock.lines(self.reader, environment)]
+        if any("--hash" not in line.text for line in (*own.lines, *locked)):
+            locked = [replace(line, text=line.text.partition(" --hash")[0]) for line in locked]
+        return replace(own, lines=[*own.lines, *locked])
+
+    def here(self) -> Requirements:
+        """Return the requirements of this process's interpreter."""
+        return self.at({key: str(value) for key, value in default_environment().items()})
+
+
+def read(
+    names: Sequence[str], read_text: ReadText, exists: Exists, selection: Selection = NOTHING_MORE
+) -> Dependencies:
+    """Read the named files; RequirementsError with the file, and the line or the key.
+
+    `exists` distinguishes a path from a package's name.
+    """
+    reader, locks = Reader(read_text, exists), list[LockFile]()
+    extras, groups = set[str](), set[str]()
+    for path in map(Path, names):
+        if path.name == PYPROJECT:
+            project = _Project(path, reader.text(path, ""), selection)
+            project.add_to(reader)
+            extras |= canonical(project.extras)
+            groups |= canonical(project.groups)
+        elif lock_file := kind_of(path):
+            text = reader.text(path, "")
+            locks.append(lock_file(path, text, _toml(path, text), selection))
+            extras |= locks[-1].extras
+            groups |= locks[-1].groups
+        elif path.suffix in {".toml", ".lock"}:
+            todo = f"Name a requirements file, {PYPROJECT}, pylock.toml, {UV} or {POETRY}."
+            raise RequirementsError(file=str(path), found="no file of dependencies has this name", todo=todo)
+        else:
+            reader.file(path, "", is_constraint=False)
+    for kind, wanted, known in (("extra", selection.extras, extras), ("group", selection.groups, groups)):
+        for name in sorted(wanted - known):
+            found, todo = f"there is no {kind} '{name}'", nearest(name, known)
+            raise RequirementsError(file=", ".join(names), key=f"--{kind}", found=found, todo=todo)
+    read_all = Dependencies(list(names), reader, locks)
+    # What is wrong with a lock file is said before anything is started.
+    if not read_all.here().lines and not locks:
+        todo = "Add requirements, or name another file."
+        raise RequirementsError(file=", ".join(names), found="no requirement", todo=todo)
+    return read_all
+
+
+def _toml(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        found = f"not valid TOML: {error}"
+        raise RequirementsError(file=str(path), found=found, todo="Correct the syntax there.") from None
+
+
+@dataclass(frozen=True)
+class _Project:
+    """pyproject.toml: the lines of its dependencies, of extras and of groups."""
+
+    path: Path
+    text: str
+    selection: Selection
+    document: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "document", _toml(self.path, self.text))
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        return self._table("project.optional-dependencies")
+
+    @property
+    def groups(self) -> dict[str, Any]:
+        return self._table("dependency-groups")
+
+    def add_to(self, reader: Reader) -> None:
+        """Give the reader each line that is wanted; RequirementsError for what pip could not do with it."""
+        if not self._table("project") and self._table("tool.poetry"):
+            raise wrong(self.path, "tool.poetry", "has dependencies in Poetry's own words", f"Name its {POETRY}.")
+        for key in self._strings("project.dynamic", self._table("project").get("dynamic", [])):
+            if key == "dependencies" or (key == "optional-dependencies" and self.selection.extras):
+                todo = f"Name a lock file, or a requirements file with the line '-e {self.path.parent}'."
+                raise wrong(self.path, "project.dynamic", f"only a build can tell its {key}", todo)
+        known_to_uv = canonical(self._table("tool.uv.sources"))
+        for requirement, line in [*self._of_project(), *self._of_groups()]:
+            name = canonicalize_name(requirement.name)
+            if name in known_to_uv:
+                found, todo = f"pip does not know where {name} comes from", f"Name its {UV}: `uv lock` writes it."
+                raise wrong(self.path, f"tool.uv.sources.{name}", found, todo)
+            reader.line(self.path, line_number(self.text, line), line, is_constraint=False)
+
+    def _of_project(self) -> Iterator[tuple[Requirement, str]]:
+        """Yield the requirements of the project and of extras, and of those that an extra names in its turn."""
+        project, extras = self._table("project"), {str(canonicalize_name(name)): name for name in self.extras}
+        own, taken = canonicalize_name(str(project.get("name", ""))), set(self.selection.extras)
+        todo = [("project.dependencies", project.get("dependencies", []))]
+        todo += [self._extra(extras[name]) for name in sorted(taken & extras.keys())]
+        for key, lines in todo:
+            for line in self._strings(key, lines):
+                requirement = self._requirement(key, line)
+                if canonicalize_name(requirement.name) != own:
+                    yield requirement, line
+                    continue
+                for extra in sorted(canonical(requirement.extras) - taken):
+                    taken.add(extra)
+                    if extra not in extras:
+                        raise wrong(
+                            self.path, key, f"'{line}' asks for an extra that is missing", nearest(extra, extras)
+                        )
+                    todo.append(self._extra(extras[extra]))
+
+    def _extra(self, name: str) -> tuple[str, Any]:
+        return f"project.optional-dependencies.{name}", self.extras[name]
+
+    def _of_groups(self) -> list[tuple[Requirement, str]]:
+        wanted = sorted(self.selection.groups & canonical(self.groups))
+        try:
+            lines = resolve_dependency_groups(self.groups, *wanted)
+        except ExceptionGroup as errors:
+            said = str(_first(errors)).strip("'\"")
+            raise wrong(self.path, "dependency-groups", said.splitlines()[0], "Correct the group.") from None
+        return [(Requirement(line), line) for line in lines]
+
+    def _requirement(self, key: str, line: str) -> Requirement:
+        try:
+            return Requirement(line)
+        except InvalidRequirement as error:
+            said = str(error).splitlines()[0]
+            raise wrong(self.path, key, f"'{line}' is not a requirement ({said})", "Correct it.") from None
+
+    def _table(self, key: str) -> dict[str, Any]:
+        """Return the table of a dotted key; empty without one."""
+        table: dict[str, Any] = self.document
+        for part in key.split("."):
+            inner = table.get(part, {})
+            if not isinstance(inner, dict):
+                raise wrong(self.path, key, f"found {inner!r}", "Write a table.")
+            table = inner
+        return table
+
+    def _strings(self, key: str, value: object) -> Collection[str]:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise wrong(self.path, key, f"found {value!r}", "Write a list of strings.")
+        return value
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first error in groups of groups of errors."""
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,324 @@
+"""Lock files, each a list of packages for one environment: pylock.toml (PEP 751), uv.lock and poetry.lock. Pure.
+
+They are read here rather than by the tools that wrote them: an audit says the same wherever it runs.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+from packaging.markers import InvalidMarker, Marker
+from packaging.pylock import Package, Pylock, PylockValidationError, is_valid_pylock_path
+from packaging.utils import canonicalize_name
+
+from interlock.engine.packages.requirements import Line, Reader
+from interlock.errors import RequirementsError
+
+UV, POETRY = "uv.lock", "poetry.lock"
+# Of these pip checks a file's sum.
+SUMS = ("sha256", "sha384", "sha512")
+# The first poetry.lock that says of each package which groups need it, and where.
+LEAST_POETRY = (2, 1)
+TO_LOCK_AGAIN = "Lock again with the tool that wrote it."
+# Of uv, a place of the project's own.
+OWN = ("virtual", "editable", "directory")
+
+Environment = Mapping[str, str]  # what markers are evaluated in, as an interpreter reports it
+Table = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The extras and the dependency groups that are wanted beside a project's own dependencies; canonical names."""
+
+    extras: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, extras: Iterable[str], groups: Iterable[str]) -> Selection:
+        return cls(canonical(extras), canonical(groups))
+
+
+def canonical(names: Iterable[str]) -> frozenset[str]:
+    """Return the names without differences of case and of hyphens, dots and underscores."""
+    return frozenset(map(canonicalize_name, names))
+
+
+def wrong(path: Path, key: str, found: object, todo: str) -> RequirementsError:
+    return RequirementsError(file=str(path), key=key, found=str(found), todo=todo)
+
+
+def line_number(text: str, needle: str) -> int:
+    """Return the number of the first line that has a text, which a TOML reader does not tell; 1 without one."""
+    return text.count("\n", 0, max(text.find(needle), 0)) + 1
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """One package of a lock file as pip is asked for it, with the sums of its files."""
+
+    name: str
+    text: str
+    sums: Sequence[str] = ()
+
+
+def _at_place(name: str, place: str, subdirectory: str | None = None) -> str:
+    """Return a requirement at a URL, or at a path beside the lock file."""
+    where = place if urlsplit(place).scheme else f"file:{quote(place)}"
+    return f"{name} @ {where}" + (f"#subdirectory={subdirectory}" if subdirectory else "")
+
+
+@dataclass(frozen=True)
+class LockFile(ABC):
+    """A lock file, as a TOML document, and what of it is wanted."""
+
+    path: Path
+    text: str
+    document: Table
+    selection: Selection
+
+    @property
+    @abstractmethod
+    def extras(self) -> frozenset[str]: ...
+
+    @property
+    @abstractmethod
+    def groups(self) -> frozenset[str]: ...
+
+    @abstractmethod
+    def packages(self, environment: Environment) -> Iterable[Pinned]:
+        """Yield what is wanted in an environment."""
+
+    def lines(self, reader: Reader, environment: Environment) -> list[Line]:
+        """Return what is wanted in an environment as pip is asked for it; RequirementsError for what is wrong."""
+        lines = []
+        for package in self.packages(environment):
+            hashes = "".join(f" --hash={each}" for each in dict.fromkeys(package.sums))
+            number = line_number(self.text, f'name = "{package.name}"')
+            lines.append(reader.requirement(Line(f"{package.text}{hashes}", str(self.path), number)))
+        return lines
+
+    def _tables(self, key: str) -> list[Table]:
+        value = self.document.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise wrong(self.path, key, f"found {value!r}", TO_LOCK_AGAIN)
+        return value
+
+    def _holds(self, marker: str, environment: Environment) -> bool:
+        try:
+            return not marker or Marker(marker).evaluate(dict(environment))
+        except (InvalidMarker, TypeError) as error:
+            said = str(error).splitlines()[0]
+            raise wrong(self.path, "markers", f"'{marker}' is not a marker ({said})", TO_LOCK_AGAIN) from None
+
+    def _pinned(self, package: Table, as_pinned: Callable[[Table], Pinned]) -> Pinned:
+        """Return a package as pip is asked for it; RequirementsError for one that its tool does not write so."""
+        try:
+            return as_pinned(package)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            key = f"package {package.get('name', '')}".strip()
+            found = f"is not as its tool writes it ({type(error).__name__}: {error})"
+            raise wrong(self.path, key, found, TO_LOCK_AGAIN) from None
+
+
+@dataclass(frozen=True)
+class PylockFile(LockFile):
+    """pylock.toml, whose packages have markers that may name extras and groups."""
+
+    lock: Pylock = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "lock", Pylock.from_dict(self.document))
+        except PylockValidationError as error:
+            raise wrong(self.path, error.context or "lock-version", error.message, TO_LOCK_AGAIN) from None
+
+    @property
+    def extras(self) -> frozenset[str]:
+        return frozenset(self.lock.extras or [])
+
+    @property
+    def groups(self) -> frozenset[str]:
+        return canonical(self.lock.dependency_groups or [])
+
+    def packages(self, environment: Environment) -> Iterator[Pinned]:
+        named = [*(self.lock.dependency_groups or []), *(self.lock.default_groups or [])]
+        default = set(self.lock.default_groups or [])
+        groups = {name for name in named if name in default or canonicalize_name(name) in self.selection.groups}
+        wanted: dict[str, str | frozenset[str]] = dict(environment)
+        wanted |= {"extras": self.selection.extras, "dependency_groups": frozenset(groups)}
+        for package in self.lock.packages:
+            if package.marker is None or package.marker.evaluate(wanted, context="lock_file"):
+                yield self._of(package)
+
+    def _of(self, package: Package) -> Pinned:
+        name, archive = package.name, package.archive
+        if package.vcs is not None:
+            where = package.vcs.url or f"file:{package.vcs.path}"
+            place = f"{package.vcs.type}+{where}@{package.vcs.commit_id}"
+            return Pinned(name, _at_place(name, place, package.vcs.subdirectory))
+        if package.directory is not None:
+            return Pinned(name, _at_place(name, package.directory.path, package.directory.subdirectory))
+        if archive is not None:
+            place = str(archive.url or archive.path)
+            return Pinned(name, _at_place(name, place, archive.subdirectory), _sums(archive.hashes))
+        if package.version is None:
+            raise wrong(self.path, "packages.version", f"{name} has files and no version", TO_LOCK_AGAIN)
+        hashes = [wheel.hashes for wheel in package.wheels or []] + ([package.sdist.hashes] if package.sdist else [])
+        return Pinned(name, f"{name}=={package.version}", [each for by_kind in hashes for each in _sums(by_kind)])
+
+
+def _sums(hashes: Mapping[str, str]) -> list[str]:
+    return [f"{kind}:{hashes[kind]}" for kind in SUMS if kind in hashes]
+
+
+@dataclass(frozen=True)
+class PoetryLock(LockFile):
+    """poetry.lock: of each package the groups that need it, and a marker for all of them or for each."""
+
+    def __post_init__(self) -> None:
+        metadata = self.document.get("metadata", {})
+        version = str(metadata.get("lock-version", "")) if isinstance(metadata, dict) else ""
+        numbers = tuple(map(int, re.findall(r"\d{1,4}", version)))
+        if not LEAST_POETRY <= numbers < (LEAST_POETRY[0] + 1,):
+            found = f"found '{version}': such a file does not say which group needs a package"
+            todo = "Lock again with Poetry 2 (`poetry lock`), or name what `poetry export -o requirements.txt` writes."
+            raise wrong(self.path, "metadata.lock-version", found, todo)
+
+    @property
+    def extras(self) -> frozenset[str]:
+        return canonical(self.document.get("extras", {}))
+
+    @property
+    def groups(self) -> frozenset[str]:
+        return canonical(group for package in self._tables("package") for group in package.get("groups", [])) - {"main"}
+
+    def packages(self, environment: Environment) -> Iterator[Pinned]:
+        for package in self._tables("package"):
+            if self._is_wanted(package, environment):
+                yield self._pinned(package, _of_poetry)
+
+    def _is_wanted(self, package: Table, environment: Environment) -> bool:
+        markers = package.get("markers", "")
+        by_group = [
+            markers.get(group, "") if isinstance(markers, dict) else markers
+            for group in package.get("groups", [])
+            if canonicalize_name(group) in {"main", *self.selection.groups}
+        ]
+        extras = ["", *self.selection.extras]
+        return any(self._holds(marker, {**environment, "extra": extra}) for marker in by_group for extra in extras)
+
+
+def _of_poetry(package: Table) -> Pinned:
+    name, source = package["name"], package.get("source", {})
+    sums = [file["hash"] for file in package["files"]]
+    match source.get("type", "legacy"):
+        case "git":
+            place = f"git+{source['url']}@{source['resolved_reference']}"
+            return Pinned(name, _at_place(name, place, source.get("subdirectory")))
+        case "directory":
+            return Pinned(name, _at_place(name, source["url"], source.get("subdirectory")))
+        case "url" | "file":
+            return Pinned(name, _at_place(name, source["url"], source.get("subdirectory")), sums)
+    return Pinned(name, f"{name}=={package['version']}", sums)
+
+
+@dataclass(frozen=True)
+class UvLock(LockFile):
+    """uv.lock: a graph, whose edges have markers."""
+
+    def __post_init__(self) -> None:
+        if self.document.get("version") != 1:
+            raise wrong(self.path, "version", f"found {self.document.get('version')!r}", "Lock again: uv lock.")
+        if "conflicts" in self.document:
+            todo = "Name what `uv export -o requirements.txt` writes."
+            raise wrong(self.path, "conflicts", "its extras or groups exclude each other, as only uv can tell", todo)
+
+    @property
+    def extras(self) -> frozenset[str]:
+        return canonical(name for root in self._roots() for name in root.get("optional-dependencies", {}))
+
+    @property
+    def groups(self) -> frozenset[str]:
+        return canonical(name for root in self._roots() for name in root.get("dev-dependencies", {}))
+
+    def packages(self, environment: Environment) -> Iterator[Pinned]:
+        try:
+            numbers = sorted(self._reached(environment))
+        except (LookupError, TypeError, AttributeError) as error:
+            found = f"is not as uv writes it ({type(error).__name__}: {error})"
+            raise wrong(self.path, "package", found, TO_LOCK_AGAIN) from None
+        roots = self._roots()
+        for package in (self._tables("package")[number] for number in numbers):
+            if package not in roots and "virtual" not in package.get("source", {}):
+                yield self._pinned(package, _of_uv)
+
+    def _roots(self) -> list[Table]:
+        """Return the project itself, or all members of a workspace that is no project."""
+        places = [(package, package.get("source", {})) for package in self._tables("package")]
+        members = [(package, place) for package, place in places if any(key in place for key in OWN)]
+        project = [package for package, place in members if "." in place.values()]
+        return project or [package for package, _ in members]
+
+    def _reached(self, environment: Environment) -> set[int]:
+        """Return the places of the packages that the roots need, and of what these need."""
+        packages = self._tables("package")
+        todo = [edge for root in self._roots() for edge in self._edges_of_root(root)]
+        seen: set[tuple[int, str]] = set()
+        while todo:
+            edge = todo.pop()
+            if self._holds(edge.get("marker", ""), {**environment, "extra": ""}):
+                number = _place_of(packages, edge)
+                new = {(number, extra) for extra in ("", *edge.get("extra", []))} - seen
+                seen |= new
+                for _, extra in new:
+                    package = packages[number]
+                    more = package.get("optional-dependencies", {}).get(extra, []) if extra else None
+                    todo += package.get("dependencies", []) if more is None else more
+        return {number for number, _ in seen}
+
+    def _edges_of_root(self, root: Table) -> Iterator[Table]:
+        yield from root.get("dependencies", [])
+        wanted = {"optional-dependencies": self.selection.extras, "dev-dependencies": self.selection.groups}
+        for key, names in wanted.items():
+            for name, edges in root.get(key, {}).items():
+                if canonicalize_name(name) in names:
+                    yield from edges
+
+
+def _place_of(packages: Sequence[Table], edge: Table) -> int:
+    """Return the place of the package that an edge leads to, which has all that the edge says of it."""
+    said = {key: edge[key] for key in ("name", "version", "source") if key in edge}
+    fitting = (number for number, package in enumerate(packages) if all(package.get(key) == said[key] for key in said))
+    number = next(fitting, None)
+    if number is None:
+        raise LookupError(f"no package is {edge['name']}")
+    return number
+
+
+def _of_uv(package: Table) -> Pinned:
+    name, source = package["name"], package["source"]
+    files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
+    sums = [file["hash"] for file in files if "hash" in file]
+    if "git" in source:
+        url = urlsplit(source["git"])
+        subdirectory = parse_qs(url.query).get("subdirectory", [None])[0]
+        place = f"git+{url._replace(query='', fragment='').geturl()}@{url.fragment}"
+        return Pinned(name, _at_place(name, place, subdirectory))
+    for kind in ("url", "path", "directory", "editable"):
+        if kind in source:
+            return Pinned(name, _at_place(name, source[kind], source.get("subdirectory")), sums)
+    return Pinned(name, f"{name}=={package['version']}", sums)
+
+
+def kind_of(path: Path) -> type[LockFile] | None:
+    """Return what reads a file of this name; None if it is no lock file."""
+    if is_valid_pylock_path(path):
+        return PylockFile
+    return {UV: UvLock, POETRY: PoetryLock}.get(path.name)

@@ -1,0 +1,150 @@
+"""The parts of docs/claims.md and docs/findings.md that come from the experiments beside them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from interlock.analysis.claims import ClaimVerdict, figure_text
+from interlock.analysis.comparison import baseline_optimisation
+from interlock.analysis.references import ReferenceFigure, ReferenceFinding
+from interlock.analysis.statistics import Interval
+from interlock.analysis.verdicts import Comparison
+from interlock.catalog.claims import AnsweringFigure, ClaimMetric, Publication, Question, Untested
+from interlock.errors import CatalogError
+from interlock.report.claims import published_text, total
+from interlock.report.tables import markdown_table, ratio_text
+from interlock.results.experiments import Experiment
+
+BEGIN, END = "<!-- `interlock render` writes this part -->", "<!-- until here -->"
+FOLDER = "../results/reference"
+
+
+def filled(page: str, content: str) -> str:
+    """Return a page with its written part replaced."""
+    head, _, rest = page.partition(BEGIN)
+    return f"{head}{BEGIN}\n\n{content}\n\n{END}{rest.partition(END)[2]}"
+
+
+def claims_tables(judged: Sequence[ReferenceFinding], untested: Sequence[Untested]) -> str:
+    """Return a table for each publication: what it says, our figure and verdict, and where that is from."""
+    count = total([one.finding for one in judged])
+    parts = [f"{count}; and {len(untested)} statements that no experiment judges."]
+    sources = dict.fromkeys([one.finding.claim.source for one in judged] + [one.source for one in untested])
+    for source in sources:
+        rows = [_claim_row(one) for one in judged if one.finding.claim.source == source]
+        rows += [
+            (one.statement, "-", "-", f"not tested: {one.reason}", "-") for one in untested if one.source == source
+        ]
+        parts += ["", f"### {source.author}, {source.date}: {_title(source)}", ""]
+        parts += markdown_table(("published", "as a ratio or count", "ours [95 %]", "verdict", "experiment"), rows)
+    return "\n".join(parts)
+
+
+def _title(source: Publication) -> str:
+    return source.title.replace("[", "(").replace("]", ")")
+
+
+def _claim_row(judged: ReferenceFinding) -> tuple[str, ...]:
+    finding, claim = judged.finding, judged.finding.claim
+    substituted = finding.reason.rpartition("; ")[2] if "substitutes for" in finding.reason else ""
+    note = "; ".join(part for part in (substituted, claim.note.rstrip(".")) if part)
+    statement = f"{claim.statement} ({note})" if note else claim.statement
+    if finding.verdict is ClaimVerdict.NO_DATA and finding.ratio is None:
+        return statement, published_text(claim), "-", finding.verdict.value, "-"
+    said = f"{finding.verdict.value}: {finding.reason}" if finding.verdict.silent else finding.verdict.value
+    return statement, published_text(claim), finding.figure, said, _link(judged.experiment)
+
+
+def _link(experiment: Experiment) -> str:
+    return f"[{experiment.name}]({FOLDER}/{experiment.name}/report.md)"
+
+
+def _machine(experiment: Experiment) -> str:
+    return f"{experiment.host['cores']} cores {experiment.host['cpu']}"
+
+
+def _with_machine(experiment: Experiment) -> str:
+    return f"{_link(experiment)}, {_machine(experiment)}"
+
+
+def answers(
+    questions: Sequence[tuple[Question, Mapping[str, ReferenceFigure | str]]], experiments: Sequence[Experiment]
+) -> str:
+    """Return each question with its answer, figures and the command that measures them again, and the experiments.
+
+    CatalogError if a figure is gone, or shows something else than its answer says.
+    """
+    if wrong := list(_wrong(questions)):
+        todo = "Write these answers anew, and `shows` with them."
+        raise CatalogError(file="docs/findings.toml", key="questions", found="; ".join(wrong), todo=todo)
+    parts = []
+    for number, (question, known) in enumerate(questions, 1):
+        figures = {name: figure for name, figure in known.items() if isinstance(figure, ReferenceFigure)}
+        texts = {name: _words(figure) for name, figure in figures.items()}
+        rows = [
+            (_subject(question.figures[name]), texts[name], _shown(figure), _with_machine(figure.experiment))
+            for name, figure in figures.items()
+        ]
+        parts += [f"## {number}. {question.question}", "", f"**{question.answer.format_map(texts)}**", ""]
+        if rows:
+            parts += [*markdown_table(("figure", "ours [95 %]", "shows", "experiment"), rows), ""]
+            parts += [f"To repeat: `{command(list(question.figures.values()))}`", ""]
+    parts += ["## The experiments", ""]
+    titles = ("experiment", "machine", "compiled with", "rows", "workloads", "minutes")
+    return "\n".join([*parts, *markdown_table(titles, map(_experiment_row, experiments))])
+
+
+def _experiment_row(experiment: Experiment) -> tuple[str, ...]:
+    settings = experiment.settings
+    return (
+        _link(experiment),
+        _machine(experiment),
+        baseline_optimisation(experiment),
+        str(len({cell.label for cell in experiment.cells})),
+        str(len(settings.workloads)),
+        f"{experiment.duration_s / 60:.0f}",
+    )
+
+
+def _wrong(
+    questions: Sequence[tuple[Question, Mapping[str, ReferenceFigure | str]]],
+) -> Iterator[str]:
+    """Yield each figure that is gone, or shows something else than its answer rests on, as the page counts them."""
+    for number, (question, known) in enumerate(questions, 1):
+        for name, figure in known.items():
+            wanted = question.figures[name].shows or "-"
+            if isinstance(figure, str):
+                yield f"{number}.{name}: {figure}"
+            elif _shown(figure) != wanted:
+                yield f"{number}.{name}: {_shown(figure)} in {figure.experiment.name}, not {wanted}"
+
+
+def _words(figure: ReferenceFigure) -> str:
+    return ratio_words(figure.figure.ratio) if isinstance(figure.figure, Comparison) else figure_text(figure.figure)
+
+
+def ratio_words(ratio: Interval) -> str:
+    """Return a ratio as tables show it, a small one with three digits all the same."""
+    if ratio.estimate >= 0.1:
+        return ratio_text(ratio)
+    estimate, low, high = map(figure_text, (ratio.estimate, ratio.low, ratio.high))
+    return f"{estimate}x [{low}, {high}]"
+
+
+def _shown(figure: ReferenceFigure) -> str:
+    return figure.figure.verdict.value if isinstance(figure.figure, Comparison) else "-"
+
+
+def _subject(figure: AnsweringFigure) -> str:
+    metric = "" if figure.metric is ClaimMetric.TIME else f"{figure.metric.value}, "
+    benchmark = f" {figure.against_benchmark}" if figure.against_benchmark else ""
+    against = f" to {figure.against}{benchmark}" if figure.against else ""
+    return f"{metric}{figure.workload} / {figure.benchmark}: {figure.variant}{against}"
+
+
+def command(figures: Sequence[AnsweringFigure]) -> str:
+    """Return the command that measures these figures."""
+    labels = dict.fromkeys(label for one in figures for label in (one.against, one.variant) if label)
+    workloads = dict.fromkeys(one.workload for one in figures)
+    named = f"--variants {','.join(labels)} --baseline {next(iter(labels))} --workloads {','.join(workloads)}"
+    return f"interlock matrix --quick {named}"

@@ -1,0 +1,166 @@
+"""What `init` finds in a folder and writes; that commands take it, and say so where it is wrong."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from interlock.catalog.defaults import read_defaults
+from interlock.cli.initial import Service, find_service, next_commands
+from interlock.cli.main import app
+from interlock.errors import CatalogError, InterlockError, UsageError
+from tests.builders import ROOT
+
+PYPROJECT = '[project]\nname = "shop"\ndependencies = ["flask"]  # a comment\n'
+
+COMPOSE = """\
+services:
+  db: {image: y}
+  web:
+    build: {context: ., dockerfile: D}
+    ports: ['80:5000']
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def interlock(*words: str) -> str:
+    """What a command prints; its error is raised."""
+    result = CliRunner().invoke(app, words, catch_exceptions=True, env={"COLUMNS": "200"})
+    if isinstance(result.exception, InterlockError):
+        raise result.exception
+    return result.output
+
+
+def test_an_example_gets_a_file_that_is_read_back_and_three_commands(folder: Path) -> None:
+    shutil.copytree(ROOT / "examples/datasette", folder, dirs_exist_ok=True)
+    printed = interlock("init").splitlines()
+    assert [line.split(maxsplit=1)[0] for line in printed[-3:]] == ["next", "then", "then"]
+    found = read_defaults(folder / "interlock.toml")
+    assert found.variants == ["cpython-3.14", "cpython-3.14t"]
+    assert (found.trial.file, found.trial.http) == ("Dockerfile", ":8001/-/versions.json")
+    assert found.audit.requirement == ["requirements.txt"]
+
+
+def test_a_pyproject_gets_a_table_and_keeps_every_other_character(folder: Path) -> None:
+    (folder / "pyproject.toml").write_text(PYPROJECT)
+    (folder / "Dockerfile").write_text("FROM python:3.13\nEXPOSE 5000/tcp\n")
+    interlock("init")
+    text = (folder / "pyproject.toml").read_text(encoding="utf-8")
+    assert text.startswith(PYPROJECT)
+    assert tomllib.loads(text)["tool"]["interlock"]["trial"]["http"] == ":5000/"
+    assert not (folder / "interlock.toml").exists()
+
+
+@pytest.mark.parametrize("name", ["interlock.toml", "pyproject.toml"])
+def test_a_table_that_is_there_stays(folder: Path, name: str) -> None:
+    (folder / name).write_text("[tool.interlock]\n")
+    with pytest.raises(UsageError) as caught:
+        interlock("init")
+    assert caught.value.file == name
+    assert [path.read_text() for path in folder.iterdir()] == ["[tool.interlock]\n"]
+
+
+def test_a_pyproject_that_is_no_toml_is_left_as_it_is(folder: Path) -> None:
+    (folder / "pyproject.toml").write_text("[project\n")
+    with pytest.raises(CatalogError, match=r"pyproject\.toml: not valid TOML"):
+        interlock("init")
+    assert [path.name for path in folder.iterdir()] == ["pyproject.toml"]
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({}, {}),
+        ({"Dockerfile": "FROM x\nCMD gunicorn -b 0.0.0.0:8080 a:b\n"}, {"port": 8080, "file": "Dockerfile"}),
+        ({"Dockerfile": 'FROM x\nCMD ["uvicorn", "--port", "9000"]\nEXPOSE 9001\n'}, {"port": 9001}),
+        (
+            {"Dockerfile": "FROM x\nHEALTHCHECK CMD curl -f http://localhost:7000/up || exit 1\n"},
+            {"port": 7000, "health": "/up"},
+        ),
+        ({"compose.yaml": COMPOSE}, {"file": "D", "port": 5000}),
+        ({"compose.yaml": "services: [1]\n"}, {}),
+        (
+            {"requirements.txt": "Flask>=3\n", "uv.lock": "broken"},
+            {"requirement": "requirements.txt", "framework": "flask"},
+        ),
+        ({"Dockerfile": "FROM x\nEXPOSE 80\n", "requirements.txt": "fastapi\n"}, {"health": "/openapi.json"}),
+    ],
+)  # fmt: skip
+def test_a_service_is_what_the_files_of_its_folder_say(
+    folder: Path, files: dict[str, str], told: dict[str, Any]
+) -> None:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    found = find_service(folder)
+    assert {name: getattr(found, name) for name in told} == told
+    assert told or found == Service()
+
+
+def test_the_next_commands_need_what_is_there_alone() -> None:
+    named = [[line.split()[1] for line in next_commands(one)] for one in (
+        Service(),
+        Service(file="Dockerfile"),
+        Service(file="Dockerfile", requirement="uv.lock"),
+        Service(requirement="uv.lock"),
+    )]  # fmt: skip
+    assert named == [
+        ["pick", "matrix", "report"],
+        ["pick", "trial", "report"],
+        ["pick", "trial", "audit"],
+        ["pick", "matrix", "audit"],
+    ]
+
+
+def test_a_command_takes_the_defaults_and_a_word_of_the_command_line_wins(folder: Path) -> None:
+    (folder / "interlock.toml").write_text(
+        'workloads = { no-such = 1 }\n[trial]\nhttp = ":99999/"\nload = "wrk {url}"\n'
+    )
+    (folder / "Dockerfile").write_text("FROM python:3.13\n")
+    with pytest.raises(UsageError) as caught:
+        interlock("trial", ".")
+    assert (caught.value.file, caught.value.key) == ("interlock.toml", "trial.http")
+    with pytest.raises(UsageError) as caught:
+        interlock("trial", ".", "--http", ":0/")
+    assert (caught.value.file, caught.value.key) == ("", "--http")
+    with pytest.raises(InterlockError, match="no-such"):
+        interlock("pick")
+    assert "cpython-3.14" in interlock("pick", "--workload", "startup=1")
+
+
+def test_what_an_experiment_was_begun_with_it_goes_on_with(folder: Path) -> None:
+    (folder / "interlock.toml").write_text('variants = ["no-such"]\n')
+    with pytest.raises(UsageError, match="there is no experiment 'x'"):
+        interlock("matrix", "--resume", "x")
+
+
+def test_the_table_of_both_files_is_an_error_of_each_command_that_reads_it(folder: Path) -> None:
+    (folder / "interlock.toml").write_text("")
+    (folder / "pyproject.toml").write_text("[tool.interlock]\n")
+    for command in ("pick", "audit", "trial", "matrix", "init"):
+        with pytest.raises(CatalogError, match="Keep one of them"):
+            interlock(command)
+
+
+def test_quiet_prints_the_answer_alone_and_the_next_command_is_not_quiet(folder: Path) -> None:
+    loud = CliRunner().invoke(app, ["report"])
+    quiet = CliRunner().invoke(app, ["report", "--quiet"])
+    assert (loud.stdout, quiet.stderr) == (quiet.stdout, "")
+    assert "shipped" in loud.stderr
+    assert CliRunner().invoke(app, ["report"]).stderr == loud.stderr
+
+
+@pytest.mark.parametrize("command", ["pick", "audit", "trial", "swap", "report", "claims", "compare", "why"])
+def test_every_command_that_answers_has_both(command: str) -> None:
+    helped = interlock(command, "--help")
+    assert "--json" in helped
+    assert "--quiet" in helped

@@ -1,0 +1,185 @@
+"""Lock files of uv, Poetry and PDM: what is read is what the same tools export, and each error names file and key."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from interlock.engine.packages import dependency_files
+from interlock.engine.packages.dependency_files import Dependencies
+from interlock.engine.packages.lock_files import Selection
+from interlock.errors import RequirementsError
+
+LOCKS = Path(__file__).parents[2] / "corpus/locks"
+SELECTIONS = {
+    "none": Selection(),
+    "web": Selection.of(["web"], []),
+    "types": Selection.of([], ["Types"]),
+    "full-test": Selection.of(["full"], ["test"]),
+}
+FILES = [LOCKS / "uv/uv.lock", LOCKS / "poetry/poetry.lock", LOCKS / "pdm/pylock.toml"]
+
+
+def environment(version: str, platform: str = "linux") -> dict[str, str]:
+    """What an interpreter of this version says to markers."""
+    return {
+        "implementation_name": "cpython",
+        "implementation_version": f"{version}.1",
+        "os_name": "posix",
+        "platform_machine": "x86_64",
+        "platform_python_implementation": "CPython",
+        "platform_release": "6.1",
+        "platform_system": "Linux",
+        "platform_version": "1",
+        "python_full_version": f"{version}.1",
+        "python_version": version,
+        "sys_platform": platform,
+    }
+
+
+def read(file: Path, selection: Selection = SELECTIONS["none"]) -> Dependencies:
+    return dependency_files.read([str(file)], lambda path: path.read_text(encoding="utf-8"), Path.exists, selection)
+
+
+def asked(file: Path, selection: Selection, where: dict[str, str]) -> set[str]:
+    return {line.text.partition(" --hash")[0] for line in read(file, selection).at(where).lines}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
+@pytest.mark.parametrize("named", SELECTIONS)
+@pytest.mark.parametrize("where", [("3.10", "linux"), ("3.14", "linux"), ("3.14", "win32")], ids=str)
+def test_what_a_lock_asks_for_is_what_its_own_tool_exports(file: Path, named: str, where: tuple[str, str]) -> None:
+    here = environment(*where)
+    exported = map(Requirement, (file.parent / f"{named}.txt").read_text(encoding="utf-8").splitlines())
+    expected = {f"{one.name}{one.specifier}" for one in exported if not one.marker or one.marker.evaluate(here)}
+    assert asked(file, SELECTIONS[named], here) == expected
+    assert len(expected) >= 2
+
+
+def test_an_export_of_uv_as_pylock_is_what_its_own_lock_asks_for() -> None:
+    for version in ("3.10", "3.14"):
+        here = environment(version)
+        export = asked(LOCKS / "uv-export/pylock.toml", SELECTIONS["none"], here)
+        assert export == asked(LOCKS / "uv/uv.lock", SELECTIONS["full-test"], here)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
+def test_each_line_has_its_hashes_and_its_place_in_the_file(file: Path) -> None:
+    wanted = read(file).at(environment("3.14"))
+    assert wanted.hashed
+    text = file.read_text(encoding="utf-8").splitlines()
+    for line in wanted.lines:
+        assert text[line.number - 1] == f'name = "{line.name}"'
+        sums = [word.removeprefix("--hash=") for word in line.text.split()[1:]]
+        assert len(sums) == 2
+        assert all(one.removeprefix("sha256:") in file.read_text(encoding="utf-8") for one in sums)
+
+
+def test_beside_a_line_without_a_hash_no_line_has_one(tmp_path: Path) -> None:
+    (tmp_path / "more.txt").write_text("six\n")
+    names = [str(LOCKS / "uv/uv.lock"), str(tmp_path / "more.txt")]
+    found = dependency_files.read(names, lambda path: path.read_text(encoding="utf-8"), Path.exists)
+    lines = found.at(environment("3.14")).lines
+    assert not any("--hash" in line.text for line in lines)
+    assert {"six", "click==8.5.1"} <= {line.text for line in lines}
+
+
+def changed(folder: Path, file: Path, change: Callable[[str], str]) -> Path:
+    shutil.copy(file, folder)
+    copy = folder / file.name
+    copy.write_text(change(copy.read_text(encoding="utf-8")), encoding="utf-8")
+    return copy
+
+
+UV, POETRY, PDM = FILES
+CLICK = '[[package]]\nname = "click"'
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "key"),
+    [
+        (UV, "version = 1\n", "version = 2\n", "version"),
+        (UV, "version = 1\n", "version = 1\nconflicts = [[]]\n", "conflicts"),
+        (UV, '{ name = "click" }', '{ name = "clack" }', "package"),
+        (UV, '{ name = "click" }', '{ name = "click", marker = "no marker" }', "markers"),
+        (UV, f'{CLICK}\nversion = "8.5.1"', CLICK, "package click"),
+        (POETRY, 'lock-version = "2.1"', 'lock-version = "2.0"', "metadata.lock-version"),
+        (POETRY, 'lock-version = "2.1"', 'lock-version = "3.0"', "metadata.lock-version"),
+        (POETRY, f'{CLICK}\nversion = "8.5.1"', CLICK, "package click"),
+        (POETRY, "python_version >= \\\"3.12\\\"", "python is new", "markers"),
+        (PDM, 'lock-version = "1.0"', 'lock-version = "2.0"', "lock-version"),
+        (PDM, 'lock-version = "1.0"', "", "lock-version"),
+        (PDM, 'name = "click"', "name = 7", "packages[2].name"),
+    ],
+)  # fmt: skip
+def test_a_broken_lock_is_refused_with_its_file_and_key(
+    tmp_path: Path, file: Path, old: str, new: str, key: str
+) -> None:
+    copy = changed(tmp_path, file, lambda text: text.replace(old, new))
+    assert copy.read_text(encoding="utf-8") != file.read_text(encoding="utf-8")
+    with pytest.raises(RequirementsError) as caught:
+        read(copy)
+    assert (caught.value.file, caught.value.key) == (str(copy), key)
+    assert caught.value.todo
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
+def test_what_is_no_toml_and_an_extra_that_is_not_there_are_refused(tmp_path: Path, file: Path) -> None:
+    with pytest.raises(RequirementsError, match=r"not valid TOML.*line 1"):
+        read(changed(tmp_path, file, lambda _: "<<<<<<< HEAD\n"))
+    with pytest.raises(RequirementsError, match=r"--extra: there is no extra 'wob'\. Did you mean 'web'"):
+        read(file, Selection.of(["wob"], []))
+    with pytest.raises(RequirementsError, match="no group 'tset'"):
+        read(file, Selection.of([], ["tset"]))
+
+
+PLACES = """\
+version = 1
+requires-python = ">=3.10"
+
+[[package]]
+name = "shop"
+version = "1.0"
+source = { editable = "." }
+dependencies = [{ name = "cart" }, { name = "tax" }, { name = "pay" }, { name = "post" }]
+
+[[package]]
+name = "cart"
+source = { editable = "libs/cart" }
+dependencies = [{ name = "shop" }]
+
+[[package]]
+name = "tax"
+version = "2"
+source = { git = "https://example.org/tax?subdirectory=py&rev=main#0123abc" }
+
+[[package]]
+name = "pay"
+version = "3"
+source = { url = "https://example.org/pay-3.tar.gz" }
+sdist = { hash = "sha256:00" }
+
+[[package]]
+name = "post"
+version = "4"
+source = { path = "wheels/post-4-py3-none-any.whl" }
+wheels = [{ filename = "post-4-py3-none-any.whl", hash = "sha256:11" }]
+"""
+
+
+def test_packages_from_elsewhere_are_asked_for_there_and_the_project_itself_is_not(tmp_path: Path) -> None:
+    (tmp_path / "uv.lock").write_text(PLACES)
+    (tmp_path / "libs/cart").mkdir(parents=True)
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels/post-4-py3-none-any.whl").write_bytes(b"")
+    found = read(tmp_path / "uv.lock").at(environment("3.14"))
+    assert {(line.name, line.text, line.path) for line in found.lines} == {
+        ("cart", "cart @ file://{path}", tmp_path / "libs/cart"),
+        ("tax", "tax @ git+https://example.org/tax@0123abc#subdirectory=py", None),
+        ("pay", "pay @ https://example.org/pay-3.tar.gz", None),
+        ("post", "post @ file://{path}", tmp_path / "wheels/post-4-py3-none-any.whl"),
+    }

@@ -1,0 +1,90 @@
+"""The pages over all references: what is written into them, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.analysis.claims import ClaimVerdict, Finding
+from interlock.analysis.references import ReferenceFigure, ReferenceFinding
+from interlock.analysis.statistics import Interval
+from interlock.catalog.claims import AnsweringFigure, Question, Untested
+from interlock.errors import CatalogError
+from interlock.report.reference_pages import BEGIN, END, answers, claims_tables, command, filled, ratio_words
+from tests.builders import make_claim, make_experiment
+
+FUTEX = AnsweringFigure.model_validate(
+    {"workload": "locks", "benchmark": "queue", "metric": "futex", "variant": "a+slow"}
+)
+RATIO = AnsweringFigure.model_validate(
+    {"workload": "startup", "benchmark": "pass", "variant": "b", "against": "a", "shows": "faster"}
+)
+ASKED = Question(question="How many?", answer="It makes {calls}.", figures={"calls": FUTEX})
+EXPERIMENT = make_experiment(["a", "b"])
+
+
+def test_only_the_written_part_of_a_page_is_replaced_and_once_more_is_the_same() -> None:
+    page = filled(f"Before.\n\n{BEGIN}\n\nold\n\n{END}\n\nAfter.\n", "new")
+    assert page == f"Before.\n\n{BEGIN}\n\nnew\n\n{END}\n\nAfter.\n"
+    assert filled(page, "new") == page
+
+
+def test_an_answer_has_its_figures_where_they_are_from_and_the_command_that_repeats_them() -> None:
+    text = answers([(ASKED, {"calls": ReferenceFigure(3.0, EXPERIMENT)})], [EXPERIMENT])
+    assert "**It makes 3.00.**" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("| futex, locks / queue: a+slow |")]
+    assert EXPERIMENT.name in row
+    assert f"{EXPERIMENT.host['cores']} cores" in row
+    assert command([FUTEX]) in text
+
+
+def test_a_command_measures_all_variants_and_workloads_of_an_answer_once() -> None:
+    words = command([RATIO, FUTEX, RATIO]).split()
+    assert words[words.index("--variants") + 1] == "a,b,a+slow"
+    assert words[words.index("--baseline") + 1] == "a"
+    assert words[words.index("--workloads") + 1] == "startup,locks"
+
+
+def test_answers_whose_figures_are_gone_or_show_something_else_are_refused_together() -> None:
+    shows = Question(question="How many?", answer="{calls}", figures={"calls": RATIO})
+    known: list[ReferenceFigure | str] = ["there is no reference", ReferenceFigure(3.0, EXPERIMENT)]
+    asked = [(shows, {"calls": one}) for one in known]
+    with pytest.raises(CatalogError) as caught:
+        answers(asked, [])
+    assert caught.value.file == "docs/findings.toml"
+    assert "1.calls: there is no reference; 2.calls: " in caught.value.found
+
+
+def test_an_answer_names_only_figures_that_it_has() -> None:
+    with pytest.raises(ValueError, match=r"\{waits\}"):
+        Question(question="How many?", answer="{waits}", figures={"calls": FUTEX})
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (Interval(1.0425, 1.006, 1.079), "1.042x [1.006, 1.079]"),
+        (Interval(0.00384, 0.00332, 0.00445), "0.00384x [0.00332, 0.00445]"),
+    ],
+)
+def test_a_small_ratio_keeps_its_digits(ratio: Interval, text: str) -> None:
+    assert ratio_words(ratio) == text
+
+
+def test_a_publication_has_a_table_of_what_was_judged_and_of_what_was_not_and_why() -> None:
+    claim = make_claim()
+    judged = [
+        ReferenceFinding(Finding(claim, ClaimVerdict.CONFIRMED, "because"), EXPERIMENT),
+        ReferenceFinding(Finding(claim, ClaimVerdict.NOT_TESTABLE, "it hangs"), EXPERIMENT),
+        ReferenceFinding(Finding(claim, ClaimVerdict.NO_DATA, "nobody did"), EXPERIMENT),
+    ]
+    lost = Untested(statement="It is fast.", source=claim.source, reason="no figure")
+    text = claims_tables(judged, [lost])
+    rows = [[cell.strip() for cell in line.split("|")[3:6]] for line in text.splitlines()[6:]]
+    assert [row[1] for row in rows] == [
+        "confirmed",
+        "not testable here: it hangs",
+        "no data yet",
+        "not tested: no figure",
+    ]
+    assert text.count("###") == 1
+    assert text.count(EXPERIMENT.name) == 4  # a row's link has it twice
