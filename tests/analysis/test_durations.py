@@ -39,6 +39,13 @@ def test_a_build_by_a_profile_takes_what_those_of_its_kind_did_here_else_a_multi
     assert durations.of_builds(["a"], {"plain": 30.0}, None, {"a": trained, "plain": []}).unknown == ("a",)
 
 
+def test_what_could_not_be_had_tells_no_time_of_a_build() -> None:
+    there = record(a=60, b=3)
+    absent = there.builds[1].model_copy(update={"outcome": Outcome(state=State.UNAVAILABLE, reason="nobody has it")})
+    found = durations.of_builds(["b"], {}, there.model_copy(update={"builds": [there.builds[0], absent]}), {})
+    assert (found.seconds, found.unknown) == (0, ("b",))
+
+
 def test_what_need_not_be_built_takes_nothing_and_without_a_record_all_is_unknown() -> None:
     assert durations.of_builds([], {}, record(a=60), {}).words == "building nothing"
     found = durations.of_builds(["a"], {}, None, {})

@@ -50,7 +50,9 @@ def of_builds(
     A variant takes what its last build on this machine did (`usual_s`), else what those of its kind did here, else what
     the record says of it: the kind of a build is what optimised it, by `optimised`.
     """
-    builds = [build for build in record.builds if not build.reused] if record else []
+    # What could not be had took seconds to say so.
+    made = [build for build in record.builds if build.outcome.state is State.OK] if record else []
+    builds = [build for build in made if not build.reused]
     all_s = sum(build.duration_s for build in builds)
     factor = record.duration_s / all_s if record and all_s else 1.0
     recorded_s = {
