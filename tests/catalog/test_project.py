@@ -459,7 +459,13 @@ def test_the_core_set_has_what_is_declared_so_and_no_mode_with_its_variant(proje
     assert "cpython-2.7+pth-preload" not in core
     declared = {name for name, variant in known.variants.items() if variant.core}
     assert {label for label in core if "+" not in label} == declared
-    assert catalogs.select_workloads(known.workloads, ["core"]) == ["download", "import-loop", "locks", "service", "startup"]
+    assert catalogs.select_workloads(known.workloads, ["core"]) == [
+        "download",
+        "import-loop",
+        "locks",
+        "service",
+        "startup",
+    ]
     quick = [
         known.workloads[name].for_experiment(quick=True) for name in ("download", "import-loop", "locks", "startup")
     ]

@@ -6,6 +6,7 @@ import datetime
 import functools
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -184,11 +185,27 @@ def test_whose_figures_answer_can_be_chosen_and_is_said(run: Entry, project: Pat
     assert "--from here" in picked(run(*answer, "--from", "project")[1]).also
 
 
-@pytest.mark.parametrize(("text", "port"), [("FROM a\nEXPOSE 80/tcp\n", 80), ("FROM a\n", 8000), (None, None)])
-def test_the_port_of_a_service_is_that_of_its_dockerfile(tmp_path: Path, text: str | None, port: int | None) -> None:
+@pytest.mark.parametrize(
+    ("text", "table", "options"),
+    [
+        ("FROM a\nEXPOSE 80/tcp\n", "", ["--http", ":80/", "--load"]),
+        ("FROM a\n", "", ["--http", ":8000/", "--load"]),
+        ("FROM a\n", '[trial]\nhttp = ":80/health"\n', ["--load"]),
+        ("FROM a\n", '[trial]\nhttp = ":80/health"\nload = "wrk {url}"\n', []),
+        ("FROM a\n", '[trial]\ncmd = "pytest"\n', []),
+        (None, "", None),
+    ],
+)
+def test_a_trial_is_given_what_the_folders_own_defaults_do_not_say(
+    tmp_path: Path, text: str | None, table: str, options: list[str] | None
+) -> None:
     if text is not None:
         (tmp_path / "Dockerfile").write_text(text, encoding="utf-8")
-    assert command.service_port(tmp_path) == port
+    if table:
+        (tmp_path / "interlock.toml").write_text(table, encoding="utf-8")
+    needed = command.trial_options(tmp_path)
+    words = None if needed is None else [word for word in shlex.split(needed) if word.startswith(("-", ":"))]
+    assert words == options
 
 
 def test_a_mode_is_recommended_with_its_env_line(run: Entry, project: Path) -> None:

@@ -34,6 +34,7 @@ from interlock.analysis.pick.evidence import (
 )
 from interlock.analysis.pick.exclusions import LocalImage, image_to_name
 from interlock.analysis.pick.figures import recorded_figures
+from interlock.catalog.defaults import TrialDefaults, own_table, read_defaults
 from interlock.catalog.project import Catalog, ProjectPaths, data_folder
 from interlock.catalog.types import split_label
 from interlock.cli import progress
@@ -90,7 +91,7 @@ def run(options: PickOptions) -> None:
     other_evidence = _others(evidence, shipped) if ranked.chosen or evidence.measured_otherwise else []
     image = _image(evidence, ranked, containers)
     also = _also(evidence.recorded, own, options.results or paths.results)
-    here = ThisMachine(host, engine, service_port(Path.cwd()), also)
+    here = ThisMachine(host, engine, trial_options(Path.cwd()), also)
     picked = advice.advise(evidence, ranked, here, image, other_evidence)
     if options.as_json:
         sys.stdout.write(picked.model_dump_json(indent=1) + "\n")
@@ -161,13 +162,17 @@ def _in_home(folder: Path) -> str:
 EXPOSED = re.compile(r"^\s*EXPOSE\s+([0-9]{1,5})\b", re.MULTILINE | re.IGNORECASE)
 
 
-def service_port(folder: Path) -> int | None:
-    """Return the port of the service whose Dockerfile is in this folder, as far as it says one; None without one."""
+def trial_options(folder: Path) -> str | None:
+    """Return what a trial of the Dockerfile in this folder needs beside the user's own defaults; None without one."""
     path = next((folder / name for name in ("Dockerfile", "Containerfile") if (folder / name).is_file()), None)
     if path is None:
         return None
+    table = own_table(folder)
+    own = read_defaults(table).trial if table else TrialDefaults()
     port = EXPOSED.search(path.read_text("utf-8", "replace"))
-    return int(port[1]) if port else advice.USUAL_PORT
+    address = advice.ADDRESS.format(port=port[1] if port else advice.USUAL_PORT)
+    needed = [address if own.http is None else "", advice.LOAD if own.load is None else ""]
+    return " ".join(filter(None, needed)) if own.cmd is None or own.http else ""
 
 
 def _evidence(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> Evidence:

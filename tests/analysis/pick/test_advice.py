@@ -371,11 +371,11 @@ def test_a_mode_brings_its_environment_and_its_options() -> None:
 def test_the_next_command_works_in_the_folder_where_it_is_printed(local: LocalImage, expected: str) -> None:
     evidence = material_of()
     host = evidence.experiment.host
-    service = ThisMachine(host, host["engine"], port=8080)
+    service = ThisMachine(host, host["engine"], trial="--http :8080/")
     first, *_, last = advice_on(evidence, local, service).next
     assert first.startswith("interlock trial . --variants fast --http :8080/")
     assert last == "interlock swap Dockerfile --to fast"
-    empty = advice_on(evidence, local, ThisMachine(host, host["engine"], port=None)).next
+    empty = advice_on(evidence, local, ThisMachine(host, host["engine"], trial=None)).next
     assert empty[-1] == expected
     assert all(command.startswith(("interlock matrix", expected)) for command in empty)
 

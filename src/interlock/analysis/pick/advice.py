@@ -46,9 +46,8 @@ from interlock.results.experiments import Built, EngineName
 FACT_FORMATS = {"cores": "{} cores", "kernel": "Linux {}", "storage driver": "storage driver {}"}
 # Families that people choose a newer interpreter from.
 ASKED_ABOUT = ("release-lines", "free-threading")
-# What a service is tried with; the reader changes the address and the load.
-TRIED_WITH = "--http :{port}/ --load 'wrk -t1 -c4 -d3s {{url}}/'"
-USUAL_PORT = 8000
+# The address and the load that a service is tried with; the reader changes them.
+ADDRESS, LOAD, USUAL_PORT = "--http :{port}/", "--load 'wrk -t1 -c4 -d3s {url}/'", 8000
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class ThisMachine:
 
     host: Mapping[str, Any]
     engine: Mapping[str, Any] | None = None
-    port: int | None = USUAL_PORT  # of the service whose Dockerfile is in the folder; None without one
+    trial: str | None = f"{ADDRESS.format(port=USUAL_PORT)} {LOAD}"  # a trial's options; None without a Dockerfile
     also: str = ""  # which other figures there are, and how they are asked
 
     @property
@@ -409,9 +408,9 @@ def _next_commands(ranked: Ranking, local: LocalImage, here: ThisMachine, measur
         return list(measure)
     label = ranked.chosen.label
     variant = split_label(label)[0]
-    if here.port is not None and here.has_containers:
-        tried = TRIED_WITH.format(port=here.port)
-        return [f"interlock trial . --variants {label} {tried}", *measure, f"interlock swap Dockerfile --to {label}"]
+    if here.trial is not None and here.has_containers:
+        trial = f"interlock trial . --variants {label} {here.trial}".rstrip()
+        return [trial, *measure, f"interlock swap Dockerfile --to {label}"]
     without = "" if here.has_containers else " --engine host"
     is_there = local not in {LocalImage.ABSENT, LocalImage.UNKNOWN}
     return [*measure, f"interlock check {variant}" if is_there else f"interlock build {variant}{without}"]
