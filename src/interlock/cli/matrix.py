@@ -105,7 +105,7 @@ def matrix(
         dry_run=dry_run,
     ) as machine:
         # Ratios of two builds do not compare: it goes on with the versions that it began with.
-        known = known.at(began.versions if began else given_versions(known))
+        declared, known = known, known.at(began.versions if began else given_versions(known))
         where, left_out = lead_to(machine.name, engine, as_root=options.as_root), list[Built]()
         if began is None:
             placed = where.model_copy(update={"results": asked.where.results})
@@ -119,7 +119,7 @@ def matrix(
         expected, *soon = forecast.lines(missing, first)
         takes_disk = f"; {disk(paths, missing)}" if missing else ""
         announce(f"{expected}{takes_disk}", *soon, dry_run=dry_run)
-        write_generated(paths, known)
+        write_generated(paths, declared)
         order = durations.shortest_first(settings.workloads, forecast.earlier, **forecast.alike)
         whole = began.settings if began else settings
         assignment = Assignment(known, paths.root, into, left_out, whole, name=name, resumes=began, order=order)

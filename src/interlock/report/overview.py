@@ -16,7 +16,7 @@ from interlock.results.answers import RecordedFigures
 from interlock.results.experiments import Experiment
 
 # The reference experiment that the pictures show.
-EXPERIMENT = "2026-11-25-a"
+EXPERIMENT = "2026-11-29-a"
 PATH = "docs/overview-{theme}.svg"
 BASELINE = "cpython-3.13"
 SHOWN = ("cpython-3.14", "cpython-3.14t")
