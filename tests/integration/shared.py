@@ -63,7 +63,6 @@ WORKLOADS = {
     'metric = { label = "ms", scale = 1e3 }\n'
     '[[benchmarks]]\nname = "cut-short"\ncommand = ["echo", "half of"]\nexpected = ["half of it"]\n'
     'metric = { label = "ms", scale = 1e3 }\n',
-    "absent": 'program = "absent.py"\n[[benchmarks]]\nname = "any"\nmetric = { label = "ms", scale = 1e3 }\n',
     # Of one variant alone: each of them has a container of its own for what pip does not find.
     "unresolved": 'requires_python = ">=3.13"\n'
     '[[benchmarks]]\nname = "needs"\ncommand = ["-c", "pass"]\nrequirements = ["six==99"]\n'

@@ -54,12 +54,6 @@ def test_output_that_is_cut_short_fails_with_what_is_missing(measured: Measured)
     assert re.search("'cut-short'.*'half of it'.*'half of'$", outcome.reason)
 
 
-def test_a_program_that_is_not_there_fails_its_own_cells(measured: Measured) -> None:
-    outcome = measured.cell(QUICK, "absent").outcome
-    assert outcome.state is State.FAILED
-    assert re.search(r"^workloads/absent\.toml, key 'program': .*workloads/absent\.py\b", outcome.reason)
-
-
 def test_a_requirement_that_does_not_resolve_fails_its_benchmark_alone(measured: Measured) -> None:
     found = measured.cell(QUICK, "unresolved").benchmarks
     assert found["needs"].state is State.FAILED

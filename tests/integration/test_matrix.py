@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from interlock.catalog import project as catalogs
+from interlock.cli.options import VERSIONS
 from interlock.results import store
 from interlock.results.experiments import State
 from tests.apart import command
@@ -20,6 +22,8 @@ from tests.integration.images import NO_THREADS, QUICK
 from tests.integration.shared import OWN, Measured
 from tests.integration.toys import GOOD, add_mode, add_workload, copy_project, interlock
 
+# It has an older release that can be had where its newest cannot.
+RELEASED = "cpython-3.9"
 # Whatever of a small project is of the core set.
 ALL = ("--variants", "all", "--workloads", "all")
 
@@ -126,15 +130,22 @@ def small(root: Path, tmp_path: Path) -> Path:
     return copy_project(root, tmp_path / "project", [QUICK], [])
 
 
-def run_small(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return interlock(project, "matrix", *ALL, "--quick", "--rounds", "2", "--no-profile", *options)
+def run_small(
+    project: Path, *options: str, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    words = ("matrix", *ALL, "--quick", "--rounds", "2", "--no-profile", *options)
+    return interlock(project, *words, environment=environment)
 
 
-def test_a_mode_is_measured_beside_the_plain_baseline(small: Path) -> None:
+def test_a_mode_is_measured_beside_the_plain_baseline(root: Path, tmp_path: Path) -> None:
+    small = copy_project(root, tmp_path / "project", [QUICK, RELEASED], [])
     add_workload(small, "good", GOOD)
     add_mode(small, QUICK)
-    done = run_small(small, "--variants", f"{QUICK}+waking")
+    older = catalogs.load(small).variants[RELEASED].versions[-1]
+    done = run_small(small, "--variants", f"{QUICK}+waking", environment={VERSIONS: f"{RELEASED}={older}"})
     assert done.returncode == 0, done.stdout + done.stderr
+    # The releases of one run are not what the project's files are generated from.
+    assert "ARG SOURCE=" in (small / f"dockerfiles/{RELEASED}/Dockerfile").read_text(encoding="utf-8")
     described = store.read_experiment(store.latest_experiment(small / "results"))
     plain, mode, twin = QUICK, f"{QUICK}+waking", f"{QUICK}+twin"
     measured = [mode, plain]
