@@ -69,9 +69,9 @@ def answering(recorded: Iterable[RecordedExperiment], criteria: Criteria, catalo
     """Return the experiments that answer all criteria, the best first, whatever their order.
 
     The user's own come before the shipped ones, those of this folder first. Then come those of builds that are
-    optimised as they are now. Of the user's
-    own the latest comes first. Of the shipped ones those with the usual baseline, then those whose rounds went on until
-    rows were decided, then those that compare most.
+    optimised as they are now. Of the user's own the latest comes first. Of the shipped ones those with the usual
+    baseline, then those whose rounds went on until rows were decided; then of builds as they are now the latest, of
+    others those that compare most.
     """
     answers = [answer for answer in recorded if not missing_from(answer.experiment, criteria, catalog.workloads)]
     return sorted(answers, key=lambda answer: _usefulness(answer, criteria, catalog), reverse=True)
@@ -85,7 +85,8 @@ def _usefulness(answer: RecordedExperiment, criteria: Criteria, catalog: Catalog
         compared, rounds = len(comparable(answer.experiment, criteria, catalog)), settings.rounds
     as_now = not measured_otherwise(answer.experiment, criteria, catalog)
     when = f"{answer.experiment.started} {answer.experiment.name}"
-    return -list(Whose).index(answer.whose), as_now, usual, decides, compared, rounds, when
+    latest = when if as_now else ""
+    return -list(Whose).index(answer.whose), as_now, usual, decides, latest, compared, rounds, when
 
 
 def comparable(experiment: Experiment, criteria: Criteria, catalog: Catalog) -> list[str]:
