@@ -176,6 +176,18 @@ def test_of_the_shipped_experiments_those_that_decide_come_before_those_that_com
     assert choose_experiment([wide, decides], wanting("locks", baseline="cpython-3.12"), CATALOG) is wide
 
 
+def test_of_the_shipped_experiments_of_builds_as_they_are_now_the_latest_comes_before_one_that_compares_more() -> None:
+    wider = FULL | {"cpython-3.12": dict.fromkeys(NAMES, SIX)}
+    wide, late = (
+        recorded(figures, name=name, started=started, shipped=True, images=[make_built(each) for each in figures])
+        for figures, name, started in (
+            (wider, "2026-11-23-a", "2026-11-23T09:00:00+00:00"),
+            (FULL, "2026-11-24-a", "2026-11-24T09:00:00+00:00"),
+        )
+    )
+    assert choose_experiment([wide, late], wanting("locks"), CATALOG) is late
+
+
 def test_an_experiment_must_have_the_baseline() -> None:
     usual, other = recorded(), recorded({"cpython-3.12": dict.fromkeys(NAMES, SIX)}, name="2026-11-19-a")
     assert choose_experiment([usual, other], wanting("locks", baseline="cpython-3.12"), CATALOG) is other
