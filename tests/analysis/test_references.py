@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from interlock.analysis.claims import ClaimVerdict
+from interlock.analysis.claims import ClaimVerdict, Finding, evaluate
 from interlock.analysis.references import Reference, ReferenceFigure, best_figures, best_findings, in_order
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.claims import AnsweringFigure
+from interlock.results.experiments import Experiment
 from tests.builders import (
     make_benchmark,
     make_built,
@@ -41,14 +42,18 @@ def reference(name: str, *ratios: float, optimised: bool = False, **changes: Any
     return Reference(described, values if ratios else {}, {})
 
 
+def findings_of(*references: Reference) -> list[tuple[Experiment, list[Finding]]]:
+    return [(one.experiment, evaluate([HALF], one.experiment, one.values, one.profiles)) for one in references]
+
+
 def test_the_first_reference_that_measured_a_claim_judges_it_whether_it_decides_or_not() -> None:
     undecided, decided = reference("2026-02-02", 0.6, 1.2, 0.7, 0.6, 1.2), reference("2026-01-01", *[0.5] * 5)
-    (judged,) = best_findings([HALF], [reference("2026-03-03"), undecided, decided])
+    (judged,) = best_findings(findings_of(reference("2026-03-03"), undecided, decided))
     assert (judged.experiment.name, judged.finding.verdict) == ("2026-02-02", ClaimVerdict.UNDECIDED)
 
 
 def test_a_claim_that_none_measured_has_the_first_references_reason() -> None:
-    (judged,) = best_findings([HALF], [reference("2026-02-02"), reference("2026-01-01")])
+    (judged,) = best_findings(findings_of(reference("2026-02-02"), reference("2026-01-01")))
     assert (judged.experiment.name, judged.finding.verdict) == ("2026-02-02", ClaimVerdict.NO_DATA)
 
 

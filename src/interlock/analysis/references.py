@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from interlock.analysis.claims import ClaimVerdict, Finding, evaluate, measure
+from interlock.analysis.claims import ClaimVerdict, Finding, measure
 from interlock.analysis.comparison import baseline_optimisation, optimisation_text
 from interlock.analysis.verdicts import Comparison
-from interlock.catalog.claims import AnsweringFigure, Claim
+from interlock.catalog.claims import AnsweringFigure
 from interlock.results.experiments import Experiment, Profiles, Values
 
 
@@ -48,16 +48,15 @@ def in_order(references: Sequence[Reference]) -> list[Reference]:
     return sorted(newest, key=lambda one: baseline_optimisation(one.experiment) != best)
 
 
-def best_findings(claims: Sequence[Claim], references: Sequence[Reference]) -> list[ReferenceFinding]:
-    """Return for each claim the first reference that judges it, decided or not, else the first that says most."""
+def best_findings(judged: Sequence[tuple[Experiment, Sequence[Finding]]]) -> list[ReferenceFinding]:
+    """Return for each claim the first finding that judges it, decided or not, else the first that says most."""
     best: dict[str, ReferenceFinding] = {}
-    for one in references:
-        left = [claim for claim in claims if claim.name not in best or best[claim.name].finding.verdict.silent]
-        for finding in evaluate(left, one.experiment, one.values, one.profiles):
+    for experiment, findings in judged:
+        for finding in findings:
             known = best.get(finding.claim.name)
-            if known is None or _says(finding) > _says(known.finding):
-                best[finding.claim.name] = ReferenceFinding(finding, one.experiment)
-    return [best[claim.name] for claim in claims if claim.name in best]
+            if known is None or (known.finding.verdict.silent and _says(finding) > _says(known.finding)):
+                best[finding.claim.name] = ReferenceFinding(finding, experiment)
+    return list(best.values())
 
 
 def _says(finding: Finding) -> tuple[bool, ...]:

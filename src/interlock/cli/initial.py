@@ -207,7 +207,6 @@ def _quoted(text: str) -> str:
 
 def next_commands(service: Service) -> list[str]:
     """Return three commands that need nothing but what was written, in the order in which each helps the next."""
-    pick, measure = command_line("pick"), [command_line("matrix", "--quick"), command_line("report")]
-    audit = [command_line("audit")] if service.requirement else []
-    trial = [command_line("trial", ".")] if service.file else [command_line("matrix", "--quick")]
-    return [pick, *trial, *audit, *measure[1:]][:3]
+    tried = command_line("trial", ".") if service.file else command_line("matrix", "--quick")
+    audited = [command_line("audit")] if service.requirement else []
+    return [command_line("pick"), tried, *audited, command_line("report")][:3]

@@ -38,10 +38,7 @@ def publish_command(
     paths, known = open_clone(f"whose {FILE} it would write")
     published, signer = dict(known.published), None if unsigned else publishing.Signer(key)
     for name, parts in publishing.parts_of(folders, known).items():
-        old, new = (
-            published.get(name),
-            publishing.publish(known, name, parts, published, signer),
-        )
+        old, new = published.get(name), publishing.publish(known, name, parts, published, signer)
         published[name] = new
         write_atomically(paths.root / FILE, written(published))
         state = f"{'signed' if new.signed else 'not signed'}{' (unchanged)' if new == old else ''}"

@@ -199,9 +199,12 @@ def reference_texts(paths: ProjectPaths) -> dict[str, str]:
         for described in [store.read_experiment(folder)]
     ]
     published = list(known.claims.values())
+    judged = {
+        one.experiment.name: claims.evaluate(published, one.experiment, one.values, one.profiles) for one in loaded
+    }
     texts = {
         str((folder / CLAIMS_FILE).relative_to(paths.root)): findings.markdown(
-            one.experiment, claims.evaluate(published, one.experiment, one.values, one.profiles)
+            one.experiment, judged[one.experiment.name]
         )
         for folder, one in zip(folders, loaded, strict=True)
     }
@@ -212,7 +215,8 @@ def reference_texts(paths: ProjectPaths) -> dict[str, str]:
     ]
     parts = {
         "docs/claims.md": reference_pages.claims_tables(
-            references.best_findings(published, judging), list(known.untested.values())
+            references.best_findings([(one.experiment, judged[one.experiment.name]) for one in judging]),
+            list(known.untested.values()),
         ),
         "docs/findings.md": reference_pages.answers(asked, [one.experiment for one in loaded]),
     }
