@@ -29,7 +29,7 @@ from interlock.measure.rounds import FAR
 from interlock.results import store
 from interlock.results.experiments import RoundsEnd
 
-REFERENCE = Path(__file__).parents[2] / "results/reference/2026-11-25-a"
+REFERENCE = Path(__file__).parents[2] / "results/reference/2026-11-29-a"
 TABLES = int(os.environ.get("INTERLOCK_TABLES", "60"))
 BLOCKS = int(os.environ.get("INTERLOCK_BLOCKS", "0"))
 SEED = 5

@@ -23,7 +23,7 @@ from tests.fleet.test_record import RECORD
 from tests.fuzzing.damage import Form, Target, each
 from tests.results.writer import begun, entry_of, run_of
 
-REFERENCE = ROOT / "results/reference/2026-11-22-a"
+REFERENCE = ROOT / "results/reference/2026-11-29-a"
 CELL = REFERENCE / "vm/cpython-2.7-pth-plain/startup.json"
 
 
@@ -112,7 +112,7 @@ def _small(text: str, folder: Path) -> None:
 
 @cache
 def _records() -> list[str]:
-    builds = ROOT / "results/reference/2026-11-21-b/builds.json"
+    builds = ROOT / "results/reference/2026-11-21-d/builds.json"
     small = [{"cpython-3.13": 12.5}, ownership.labels_of("matrix-1"), {"interlock/python:3.13": "sha256:0"}]
     large = [RECORD.model_dump_json(), builds.read_text(), (REFERENCE / "figures.json").read_text()]
     return [*large, *map(json.dumps, small)]

@@ -25,7 +25,7 @@ from interlock.results.journal import JOURNAL_FILE
 from tests.builders import ROOT
 from tests.integration.images import QUICK
 
-REFERENCE = ROOT / "results/reference/2026-11-22-a"
+REFERENCE = ROOT / "results/reference/2026-11-29-a"
 # What reads results, journals and caches, takes locks, and is fast.
 FAST = (
     *("tests/analysis/pick", "tests/catalog/test_overlay.py", "tests/cli", "tests/fleet/test_record.py"),

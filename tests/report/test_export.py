@@ -30,7 +30,7 @@ from tests.builders import (
 from tests.reports import scaling
 
 BASE, OTHER, GONE = "cpython-3.13", "cpython-3.14t", "nogil-3.9"
-REFERENCE = ROOT / "results/reference/2026-11-21-b"
+REFERENCE = ROOT / "results/reference/2026-11-29-a"
 
 
 def exported() -> dict[str, list[Record]]:
@@ -144,7 +144,7 @@ def test_the_baseline_has_a_time_and_no_ratio_the_twin_a_ratio_and_no_verdict() 
 
 
 DOCUMENT = (ROOT / "docs/results.md").read_text(encoding="utf-8")
-REFERENCES = sorted((ROOT / "results/reference").glob("2026-11-21-[ab]"))
+REFERENCES = sorted((ROOT / "results/reference").glob("2026-11-2[69]-a"))
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -200,7 +200,7 @@ def test_two_experiments_of_one_name_and_host_are_refused(tmp_path: Path) -> Non
     described = store.read_experiment(REFERENCES[0])
     other = described.model_copy(update={"started": "2026-12-01T00:00:00+00:00"})
     store.write_json(tmp_path / "other" / EXPERIMENT_FILE, other)
-    with pytest.raises(StoreError, match="'2026-11-21-a / vm'"):
+    with pytest.raises(StoreError, match="'2026-11-26-a / vm'"):
         list(rows_of_experiments([REFERENCES[0], tmp_path / "other"]))
 
 
