@@ -64,9 +64,10 @@ def read(
 ) -> Dependencies:
     """Read the named files; RequirementsError with the file, and the line or the key.
 
-    `exists` distinguishes a path from a package's name.
+    `exists` distinguishes a path from a package's name. Paths are allowed below the current folder and the files' own.
     """
-    reader, locks = Reader(read_text, exists), list[LockFile]()
+    folders = dict.fromkeys([Path.cwd(), *(Path(name).resolve().parent for name in names)])
+    reader, locks = Reader(read_text, exists, list(folders)), list[LockFile]()
     extras, groups = set[str](), set[str]()
     for path in map(Path, names):
         if path.name == PYPROJECT:
