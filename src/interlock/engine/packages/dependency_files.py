@@ -66,8 +66,7 @@ def read(
 
     `exists` distinguishes a path from a package's name. Paths are allowed below the current folder and the files' own.
     """
-    folders = dict.fromkeys([Path.cwd(), *(Path(name).resolve().parent for name in names)])
-    reader, locks = Reader(read_text, exists, list(folders)), list[LockFile]()
+    reader, locks = Reader(read_text, exists, [Path(), *(Path(name).parent for name in names)]), list[LockFile]()
     extras, groups = set[str](), set[str]()
     for path in map(Path, names):
         if path.name == PYPROJECT:

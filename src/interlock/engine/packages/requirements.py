@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,6 +61,11 @@ def plain_path(value: str) -> Path:
     if value.startswith("file:"):
         return Path(unquote(urlsplit(value).path))
     return Path(value.partition("#")[0])
+
+
+def real_path(path: Path) -> Path:
+    """Return where a path leads; of one that leads in a circle something, and no error."""
+    return Path(os.path.realpath(path))
 
 
 def fragment(url: str) -> str:
@@ -154,7 +160,7 @@ class Reader:
 
     def __init__(self, read_text: ReadText, exists: Exists, folders: Sequence[Path]) -> None:
         self._read_text, self._exists = read_text, exists
-        self._folders = [folder.resolve() for folder in folders]
+        self._folders = list(dict.fromkeys(map(real_path, folders)))
         self._open: list[Path] = []
         self._files = 0
         self.read = Requirements()
@@ -283,7 +289,7 @@ class Reader:
         """
         for place in (path, Path(line.file).parent / path):
             if self._exists(place):
-                if not any(place.resolve().is_relative_to(folder) for folder in self._folders):
+                if not any(real_path(place).is_relative_to(folder) for folder in self._folders):
                     found = f"'{path}' is outside of {' and '.join(map(str, self._folders))}"
                     todo = "Copy it there, or call Interlock in a folder that has both."
                     self.read.refused.append(_wrong(line, found, todo))
