@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock import untrusted
+from interlock.catalog import defaults, trained
 from interlock.catalog import project as project_files
 from interlock.cli.options import PlainConsole
 from interlock.engine.packages import dependency_files
@@ -68,6 +69,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     "workloads/claims.toml": lambda path: project_files.load_claims(path.parents[1]),
     "mine.toml": lambda path: project_files.load_claims(path.parent, path),
     "dockerfiles/Dockerfile.j2": lambda path: project_files.read_texts(path.parents[1]),
+    "variants/profiles/a.tar.xz": lambda path: trained.read_archive(path.parents[2], path.name),
+    "interlock.toml": defaults.read_defaults,
     "variants/keys/a.asc": lambda path: project_files.read_texts(path.parents[2]),
     "requirements.txt": lambda path: dependency_files.read([str(path)], untrusted.read_text, Path.exists),
     "Dockerfile": writing.read_file,
@@ -93,6 +96,15 @@ def test_what_is_no_file_is_one_error_and_nothing_waits(
     with pytest.raises(InterlockError) as caught:
         READERS[name](path)
     assert path.name in caught.value.file
+
+
+@pytest.mark.parametrize("make", [into_fifo, into_device, into_socket, into_cycle, Path.mkdir])
+def test_a_pyproject_that_is_no_file_has_no_defaults(
+    make: Callable[[Path], None], deadline: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make(Path("pyproject.toml"))
+    assert defaults.own_table(tmp_path) is None
 
 
 def test_no_more_is_asked_for_than_fits() -> None:

@@ -71,6 +71,22 @@ def record_of(data: bytes, path: Path) -> str:
         raise OSError(errno.EINVAL, f"no whole gzip: {error}", str(path)) from None
 
 
+class Bounded:
+    """A file of which no byte after `most` is read, and no more than `most_at_once`; OSError for more.
+
+    What unpacks an archive reads as much as a header in it says: a hundred kilobytes can say gigabytes.
+    """
+
+    def __init__(self, stream: IO[bytes], most: int, most_at_once: int) -> None:
+        self._stream, self._most, self._most_at_once = stream, most, most_at_once
+        self.seek, self.tell = stream.seek, stream.tell
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= self._most_at_once or self.tell() + size > self._most:
+            raise OSError(errno.EFBIG, "a part of it is larger than is read")
+        return self._stream.read(size)
+
+
 def joined(parts: Iterable[bytes], most: int = MOST_SAID) -> bytes:
     """Return the parts as one, as far as they fit; no more of them are asked for."""
     data = bytearray()

@@ -29,7 +29,7 @@ class Cell:
     def run(self, *argv: str) -> str:
         """What a process printed; `import pyperf` finds what lies beside the workloads."""
         environment = {"PYTHONPATH": "/interlock/workloads"}
-        ended = execution.run_process(self.client, self.container, list(argv), 300, environment)
+        ended = execution.run_process(self.container, list(argv), 300, environment)
         assert ended.exit_code == 0, ended.stderr
         return ended.stdout
 

@@ -125,7 +125,7 @@ def run(client: Any, container: Any, task: Task, seed: int) -> float:
 
 def _run(client: Any, container: Any, argv: Sequence[str], seed: int) -> pyperf.Benchmark:
     environment = {"PYTHONPATH": PROGRAMS_AT, "PYTHONHASHSEED": str(seed), "PYTHONDONTWRITEBYTECODE": ""}
-    ended = execution.run_process(client, container, [*ASIDE, *argv], DEADLINE_S, environment)
+    ended = execution.run_process(container, [*ASIDE, *argv], DEADLINE_S, environment)
     assert ended.exit_code == 0, f"{' '.join(argv)}\n{ended.stderr}"
     (line,) = _json_lines(ended.stdout)
     return pyperf.Benchmark.loads(line)

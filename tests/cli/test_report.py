@@ -198,11 +198,18 @@ def test_a_project_without_claims_has_a_page_without_them(
     assert invoke(folder, "--html") == f"{folder / 'report.html'}\n"
 
 
-def test_a_matrix_ends_with_its_report_as_text_and_as_a_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    store.write_json(tmp_path / "experiment.json", make_experiment(["cpython-3.13"], cells=[make_cell("cpython-3.13")]))
+def test_where_the_page_cannot_be_written_what_was_measured_is_printed_before_that_is_said(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_experiment(tmp_path, {OTHER: 2.0}, 0)
     report.write_report(tmp_path)
-    assert capfd.readouterr().out.splitlines()[-1].endswith(str(tmp_path / "report.html"))
-    assert (tmp_path / "report.md").exists()
+    printed = capfd.readouterr().out
+    (tmp_path / "report.html").unlink()
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(StoreError) as caught:
+        report.write_report(tmp_path)
+    assert caught.value.file.endswith("report.html")
+    assert capfd.readouterr().out.strip() == printed.partition("\nFull report")[0].strip()
 
 
 def test_without_results_of_ones_own_a_report_is_of_a_shipped_experiment_and_says_so(

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 import requests
-from requests.exceptions import RequestException
 
 from interlock.engine import client
 from interlock.engine.client import (
     Address,
+    SilentError,
     docker_address,
     engine_failure,
     environment_for,
@@ -31,7 +31,8 @@ from interlock.engine.client import (
     silence_limit_s,
 )
 from interlock.engine.docker import connect
-from interlock.errors import ENDING_SIGNALS, EngineError, Interrupted
+from interlock.engine.registry import registry_digest
+from interlock.errors import ENDING_SIGNALS, EngineError, Interrupted, RegistryError
 from interlock.results.experiments import EngineName
 from tests.fakes import Answer, Asked, as_json, serving
 
@@ -252,6 +253,8 @@ def test_a_service_that_was_opened_for_a_run_ends_with_it(tmp_path: Path) -> Non
         ("GET", "/v1.41/containers/json?all=1", client.SHORT_S),
         ("POST", "/v1.41/containers/a/start", client.SHORT_S),
         ("POST", "/v1.41/exec/a/json", client.SHORT_S),
+        ("GET", "/v1.41/distribution/host:5000/team/python:3.14/json", client.REGISTRY_S),
+        ("GET", "/v1.41/containers/a/logs?stdout=1", client.SHORT_S),
         ("DELETE", "/v1.41/images/team/python:3.14", client.REMOVAL_S),
         ("POST", "/v1.41/build?t=x", client.LONG_S),
         ("POST", "/v1.41/images/load", client.LONG_S),
@@ -287,12 +290,18 @@ def test_an_engine_that_falls_silent_later_counts_as_gone_too(monkeypatch: pytes
     with serving(answer) as port:
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
         engine = connect()
-        with pytest.raises(RequestException) as caught:
+        with pytest.raises(SilentError) as caught:
             engine.owners()
+        with pytest.raises(EngineError, match=r"timed out.*interlock clean"):
+            engine.clean_up("mine")
+        monkeypatch.setattr(client, "REGISTRY_S", 0.1)
+        with pytest.raises(RegistryError, match="timed out"):
+            registry_digest(engine.client, "registry.example:5000/team/python:3.14")
         over.set()
     failure = engine_failure(caught.value)
     assert failure is not None
     assert "timed out" in failure.found
+    assert "interlock clean" in failure.todo
 
 
 def test_what_is_neither_the_engines_nor_the_networks_is_not_taken_for_theirs() -> None:

@@ -63,6 +63,6 @@ def start(client: DockerClient, owner: str, image: Built, volume: str, surroundi
 
 def said(client: DockerClient, cell: Container, *argv: str, environment: dict[str, str] | None = None) -> str:
     """What a process in the cell printed; it must have ended well."""
-    ended = execution.run_process(client, cell, list(argv), 60, environment)
+    ended = execution.run_process(cell, list(argv), 60, environment)
     assert ended.exit_code == 0, ended.stderr
     return ended.stdout.strip()

@@ -22,6 +22,7 @@ from interlock.catalog.project import Catalog
 from interlock.engine.ownership import PID
 from interlock.engine.packages import audit, dependency_files
 from interlock.engine.packages.kept_wheels import CACHE_VOLUME
+from interlock.errors import RequirementsError
 from interlock.results.answers import Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, State
 from tests.apart import command
@@ -52,6 +53,21 @@ for path in glob.glob("/[acrtuv]*/**/*.whl", recursive=True):
     with open(path, "wb") as file:
         file.write(b"poisoned")
 """
+# What pip prints of a build that failed: 300 MB.
+LOUD = """\
+for _ in range(300):
+    print("x" * 999_999)
+raise RuntimeError("it was loud")
+"""
+# Tells whether a service that listens at this machine's own address alone is reached.
+CURIOUS = """\
+import os, socket
+try:
+    socket.create_connection(("127.0.0.1", PORT), 5)
+except OSError as error:
+    raise RuntimeError(f"not reached, {os.listdir('/sys/class/net')}")
+raise RuntimeError("reached")
+"""
 HERE = f"python_version == '{sys.version_info[0]}.{sys.version_info[1]}'"
 PACKAGES = dict(
     [
@@ -67,6 +83,7 @@ PACKAGES = dict(
         wheelhouse.source("toy-unready", before="raise RuntimeError('toy-config is not there')"),
         wheelhouse.source("toy-library", wheelhouse.SAFE, "", LIBRARY),
         wheelhouse.source("toy-poison", before=POISON),
+        wheelhouse.source("toy-loud", before=LOUD),
     ]
 )
 WANTED = """\
@@ -90,8 +107,17 @@ def alone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with wheelhouse.index(PACKAGES) as address:
+def here(client: Any) -> Iterator[str]:
+    """This machine's address for containers, which pip trusts without a certificate."""
+    address = wheelhouse.this_machine(client)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_TRUSTED_HOST", address)
+        yield address
+
+
+@pytest.fixture(scope="module")
+def url(here: str) -> Iterator[str]:
+    with wheelhouse.index(PACKAGES, host=here) as address:
         yield address
 
 
@@ -205,15 +231,45 @@ def test_a_second_audit_takes_what_was_built_before_and_what_a_build_writes_reac
     assert row.build_s == packages(audited)["toy-safe"].build_s, "it is the one that was kept"
 
 
+def test_one_package_that_prints_without_end_is_one_row(run: Auditing, url: str, tmp_path: Path) -> None:
+    (tmp_path / "r.txt").write_text(f"--index-url {url}\ntoy-loud\ntoy-safe\ntoy-user\n")
+    (found,) = run(tmp_path / "r.txt")
+    rows = packages(found)
+    assert {name: row.origin is Origin.FAILED for name, row in rows.items()} == {
+        **dict.fromkeys(("toy-safe", "toy-user", "toy-switcher"), False),
+        "toy-loud": True,
+    }
+    assert rows["toy-loud"].reason == "RuntimeError: it was loud"
+
+
+def test_a_build_reaches_no_service_of_this_machine_alone_and_no_file_outside_of_the_users_folder(
+    run: Auditing, here: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "secret").write_text("x")
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        file, data = wheelhouse.source("toy-curious", before=CURIOUS.replace("PORT", str(service.getsockname()[1])))
+        with wheelhouse.index({file: data}, host=here) as address:
+            (tmp_path / "mine/r.txt").write_text(f"--index-url {address}\ntoy-curious\n")
+            (found,) = run(tmp_path / "mine/r.txt")
+            assert re.search(r"not reached, .*eth0", packages(found)["toy-curious"].reason)
+            (tmp_path / "mine/r.txt").write_text("--index-url http://127.0.0.1:1\ntoy-curious\n")
+            with pytest.raises(RequirementsError, match="line 1"):
+                run(tmp_path / "mine/r.txt")
+    (tmp_path / "mine/r.txt").write_text("six\n--find-links ..\n")
+    with pytest.raises(RequirementsError, match="line 2"):
+        run(tmp_path / "mine/r.txt")
+
+
 def test_a_private_index_is_asked_with_the_password_that_a_variable_has_and_hashes_hold(
-    run: Auditing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Auditing, here: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOY_PASSWORD", "secret")
     lines = [
         f"{file.partition('-')[0]}==1.0 \\\n    {wheelhouse.hash_of(PACKAGES[file])}"
         for file in ("toy_user-1.0-py3-none-any.whl", "toy_switcher-1.0.tar.gz")
     ]
-    with wheelhouse.index(PACKAGES, "me:secret") as address:
+    with wheelhouse.index(PACKAGES, "me:secret", here) as address:
         guarded = address.replace("http://", "http://me:${TOY_PASSWORD}@")
         (tmp_path / "r.txt").write_text("\n".join([f"--index-url {guarded}", "--require-hashes", *lines]))
         (found,) = run(tmp_path / "r.txt")
@@ -224,7 +280,7 @@ def test_a_private_index_is_asked_with_the_password_that_a_variable_has_and_hash
     assert "secret" not in found.model_dump_json()
 
 
-def test_constraints_includes_folders_of_wheels_and_repositories_hold(run: Auditing, tmp_path: Path) -> None:
+def test_constraints_includes_folders_of_wheels_and_repositories_hold(run: Auditing, here: str, tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
     for file in ("toy_versions-1.0-py3-none-any.whl", "toy_versions-2.0-py3-none-any.whl"):
         (tmp_path / "wheels" / file).write_bytes(PACKAGES[file])
@@ -238,7 +294,7 @@ def test_constraints_includes_folders_of_wheels_and_repositories_hold(run: Audit
     git = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@example.org"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
         subprocess.run([*git, *words], check=True)
-    with git_server(tmp_path) as address:
+    with git_server(tmp_path, here) as address:
         (tmp_path / "r.txt").write_text(f"-r base.txt\n-c c.txt\ntoy-local @ git+{address}/repository\n")
         (found,) = run(tmp_path / "r.txt")
     assert [(one.name, one.version, one.origin, one.reason) for one in found.packages] == [
@@ -248,14 +304,14 @@ def test_constraints_includes_folders_of_wheels_and_repositories_hold(run: Audit
 
 
 @contextmanager
-def git_server(folder: Path) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
+def git_server(folder: Path, host: str) -> Iterator[str]:
+    with socket.create_server((host, 0)) as free:
         port = free.getsockname()[1]
-    where = ["--listen=127.0.0.1", f"--port={port}", f"--base-path={folder}"]
+    where = [f"--listen={host}", f"--port={port}", f"--base-path={folder}"]
     # --strict-paths and a file to export by are for servers that others reach.
     with subprocess.Popen(["git", "daemon", "--export-all", "--reuseaddr", *where, str(folder)]) as server:
         try:
-            yield f"git://127.0.0.1:{port}"
+            yield f"git://{host}:{port}"
         finally:
             server.terminate()
 
@@ -298,9 +354,11 @@ def made_by(client: Any, process_id: int) -> set[str]:
     return {one.id for one in found}
 
 
-def test_an_interrupted_audit_leaves_nothing_behind(client: Any, alone: Path, quick: Built, tmp_path: Path) -> None:
+def test_an_interrupted_audit_leaves_nothing_behind(
+    client: Any, alone: Path, quick: Built, here: str, tmp_path: Path
+) -> None:
     file, data = wheelhouse.source("toy-slow", slow="import time; time.sleep(300)")
-    with wheelhouse.index({file: data}) as address:
+    with wheelhouse.index({file: data}, host=here) as address:
         (tmp_path / "r.txt").write_text(f"--index-url {address}\ntoy-slow\n")
         words = command("audit", "-r", str(tmp_path / "r.txt"), "--variants", quick.variant)
         with subprocess.Popen(words, cwd=alone, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

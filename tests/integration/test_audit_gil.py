@@ -13,7 +13,7 @@ from interlock.catalog.variants import Gil
 from interlock.results.answers import VariantAudit
 from tests.integration import wheelhouse
 from tests.integration.images import FREE_THREADED, Images
-from tests.integration.test_audit import auditing, packages
+from tests.integration.test_audit import auditing, here, packages  # noqa: F401  here is a fixture
 from tests.integration.toys import copy_project, interlock
 
 PACKAGES = dict(
@@ -32,9 +32,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def requirements(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def requirements(here: str, tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: F811
     """A file of all the toys, while an index has them."""
-    with wheelhouse.index(PACKAGES) as url:
+    with wheelhouse.index(PACKAGES, host=here) as url:
         file = tmp_path_factory.mktemp("audit") / "requirements.txt"
         file.write_text(f"--index-url {url}\ntoy-app\ntoy-silent\ntoy-safe\n")
         yield file

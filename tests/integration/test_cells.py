@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import APIError
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import Right
@@ -43,7 +44,7 @@ def cell(client: Any, built: Images, volume: str) -> Any:
 
 
 def test_a_process_yields_its_output_and_exit_code(client: Any, cell: Any) -> None:
-    ended = execution.run_process(client, cell, ["sh", "-c", "echo out; echo err >&2; exit 3"], deadline_s=30)
+    ended = execution.run_process(cell, ["sh", "-c", "echo out; echo err >&2; exit 3"], deadline_s=30)
     assert ended == Ended(3, "out\n", "err\n", timed_out=False)
 
 
@@ -63,7 +64,7 @@ def test_a_short_command_yields_the_same_until_its_container_is_gone(client: Any
 
 def test_programs_and_launcher_come_with_the_volume(client: Any, cell: Any) -> None:
     argv = [LAUNCH, "--repeat", "2", "--", "python", "/interlock/workloads/hello.py"]
-    ended = execution.run_process(client, cell, argv, deadline_s=30)
+    ended = execution.run_process(cell, argv, deadline_s=30)
     assert ended.stdout.count("hello from the volume") == 2
     costs = processes.parse_costs(ended.stdout)
     assert len(costs) == 2
@@ -72,14 +73,23 @@ def test_programs_and_launcher_come_with_the_volume(client: Any, cell: Any) -> N
 
 def test_a_process_past_its_deadline_is_gone_with_its_container(client: Any, cell: Any) -> None:
     started = time.monotonic()
-    ended = execution.run_process(client, cell, ["sleep", "300"], deadline_s=1)
+    ended = execution.run_process(cell, ["sleep", "300"], deadline_s=1)
     assert ended.timed_out
     assert time.monotonic() - started < 20
     assert cell.id not in {container.id for container in client.containers.list(all=True, ignore_removed=True)}
 
 
+def test_what_a_cell_writes_to_its_first_process_reaches_no_disk_of_the_host(client: Any, cell: Any) -> None:
+    flood = ["sh", "-c", "head -c 50000000 /dev/zero | tr '\\0' x > /proc/1/fd/1 && echo written"]
+    assert said(client, cell, *flood) == "written"
+    cell.reload()
+    assert cell.attrs["LogPath"] == ""
+    with pytest.raises(APIError, match="does not support reading"):
+        cell.logs(tail=1)
+
+
 def test_a_cell_has_no_network(client: Any, cell: Any) -> None:
-    ended = execution.run_process(client, cell, ["cat", "/proc/net/dev"], deadline_s=30)
+    ended = execution.run_process(cell, ["cat", "/proc/net/dev"], deadline_s=30)
     assert [line.split(":")[0].strip() for line in ended.stdout.splitlines()[2:]] == ["lo"]
 
 
@@ -95,14 +105,14 @@ def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
     cell = containers.start_cell(client, built[QUICK].image_id, options)
     url = containers.server_url(client, server, network)
     fetch = f"import urllib.request; print(urllib.request.urlopen('{url}/manifest').read().decode())"
-    manifest = execution.run_process(client, cell, ["python", "-c", fetch], deadline_s=30).stdout
+    manifest = execution.run_process(cell, ["python", "-c", fetch], deadline_s=30).stdout
     assert [line.split()[1:] for line in manifest.strip().splitlines()] == [
         ["1048576", "single.bin"],
         ["1048576", "many/000.bin"],
         ["1048576", "many/001.bin"],
     ]
     outside = "import socket; socket.create_connection(('192.0.2.1', 80), 3)"
-    assert execution.run_process(client, cell, ["python", "-c", outside], deadline_s=30).exit_code == 1
+    assert execution.run_process(cell, ["python", "-c", outside], deadline_s=30).exit_code == 1
     # Ten seconds for each question otherwise: waitress asks for the name of the address that it listens at.
     options_line = said(client, cell, "grep", "^options", "/etc/resolv.conf").split()
     assert {"timeout:1", "attempts:1"} <= set(options_line)
@@ -194,7 +204,7 @@ def test_the_interpreter_says_whether_a_mode_took_effect(client: Any, catalog: C
     found = []
     for environment in (mode.environment, lost):
         subject = Subject(variant=MODE_OF, image_id="", mode=mode.name, environment=environment)
-        ended = execution.run_process(client, cell, ["python", "-c", QUESTION], 60, environment)
+        ended = execution.run_process(cell, ["python", "-c", QUESTION], 60, environment)
         found.append(broken_mode(subject, parse_facts(ended.stdout)))
     taken, refused = found
     assert taken == ""

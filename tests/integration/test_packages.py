@@ -106,7 +106,7 @@ def cell(client: Any, built: Images) -> Iterator[Any]:
                 labels={OWNER_LABEL: OWNER},
             )
         )
-        return execution.run_process(client, opened[-1], ["python", "-c", program], 60, {"PYTHONPATH": found.site})
+        return execution.run_process(opened[-1], ["python", "-c", program], 60, {"PYTHONPATH": found.site})
 
     yield run
     leftovers.clean_up(client, OWNER)

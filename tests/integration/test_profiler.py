@@ -75,7 +75,7 @@ def open_cell(client: Any, built: Images, volume: str, variant: str = QUICK) -> 
 
 
 def run(client: Any, cell: Any, *argv: str, environment: dict[str, str] | None = None) -> None:
-    ended = execution.run_process(client, cell, [LAUNCH, "--", *argv], 60, environment)
+    ended = execution.run_process(cell, [LAUNCH, "--", *argv], 60, environment)
     assert ended.exit_code == 0, ended.stderr
 
 
@@ -199,7 +199,7 @@ def test_each_start_of_a_row_is_counted_and_the_launcher_never(
     cell = open_cell(client, built, volume)
     with profiler.counting(client, instruments_image, OWNER, cell) as counting:
         argv = [LAUNCH, "--repeat", "3", "--", "sh", "-c", "true"]
-        assert execution.run_process(client, cell, argv, 60).exit_code == 0
+        assert execution.run_process(cell, argv, 60).exit_code == 0
         counting.stop()
     startup = parse_bpf(counting.text)["startup"]
     assert startup.syscalls["exit_group"].calls == 3
@@ -214,7 +214,7 @@ def test_strace_counts_a_known_number_of_calls(client: Any, built: Images, volum
         f"for wake in [1] * 1234 + [99] * 56: libc.syscall({call}, 1, None, None, 0)"
     )
     cell = open_cell(client, built, volume)
-    ended = execution.run_process(client, cell, [*processes.STRACE, "python", "-c", program], deadline_s=60)
+    ended = execution.run_process(cell, [*processes.STRACE, "python", "-c", program], deadline_s=60)
     futex = parse_strace(ended.stderr).syscalls["futex"]
     assert 1290 <= futex.calls < 1390
     assert 56 <= futex.errors["any"] < 66

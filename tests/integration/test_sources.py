@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import ipaddress
 import platform
 import re
 import shutil
@@ -43,6 +42,7 @@ from tests.integration.toys import (
     toy_of_channel,
     toy_tarball,
 )
+from tests.integration.wheelhouse import this_machine
 from tests.keyring import open_keyring
 
 TOY = """
@@ -101,8 +101,7 @@ def run(client: Any, image_id: str, *command: str) -> str:
 @contextmanager
 def served(client: Any, folder: Path) -> Iterator[str]:
     """The folder by HTTP where builds can reach it."""
-    (network,) = client.networks.get("bridge").attrs["IPAM"]["Config"]
-    host = network.get("Gateway") or str(ipaddress.ip_network(network["Subnet"])[1])
+    host = this_machine(client)
     handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder))
     with ThreadingHTTPServer((host, 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

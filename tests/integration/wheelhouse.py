@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import ipaddress
 import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 # A build backend (PEP 517) in the source itself: it compiles toy.c, if there is one, with what config.txt says.
 BACKEND = """\
@@ -111,8 +113,14 @@ def hash_of(data: bytes) -> str:
     return f"--hash=sha256:{hashlib.sha256(data).hexdigest()}"
 
 
+def this_machine(client: Any) -> str:
+    """The address by which containers reach this machine."""
+    (network,) = client.networks.get("bridge").attrs["IPAM"]["Config"]
+    return network.get("Gateway") or str(ipaddress.ip_network(network["Subnet"])[1])
+
+
 @contextmanager
-def index(packages: Mapping[str, bytes], password: str = "") -> Iterator[str]:
+def index(packages: Mapping[str, bytes], password: str = "", host: str = "127.0.0.1") -> Iterator[str]:
     """The address of an index (PEP 503) of these files, on this machine; `password` is 'user:password'."""
     needed = f"Basic {base64.b64encode(password.encode()).decode()}" if password else None
 
@@ -141,10 +149,10 @@ def index(packages: Mapping[str, bytes], password: str = "") -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Nothing: the tests say what they saw."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer((host, 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/simple"
+        yield f"http://{host}:{server.server_port}/simple"
     finally:
         server.shutdown()
         server.server_close()

@@ -67,7 +67,7 @@ def make_key(folder: Path) -> Key:
 
 def ready_image(client: Any, base: BaseImage, packages: list[str]) -> str:
     """The id of an image of a host on which all of Debian's packages and of Interlock's requirements are."""
-    settings = gather((), ())
+    settings = gather()
     text = DOCKERFILE.format(
         base=base.reference,
         packages=" ".join(sorted({*packages, "python3-pip"})),
@@ -76,9 +76,8 @@ def ready_image(client: Any, base: BaseImage, packages: list[str]) -> str:
     lines = [f"{name}='{value}'\n" for name, value in settings.environment.items()]
     files["files/requirements.txt"] = (ROOT / "requirements/host.txt").read_bytes()
     context = {"Dockerfile": text.encode(), "files/interlock-environment": "".join(lines).encode(), **files}
-    network = "host" if settings.host_network else None
     image, _ = client.images.build(
-        fileobj=tar_of(context), custom_context=True, rm=True, network_mode=network, tag="interlock-test/host:latest"
+        fileobj=tar_of(context), custom_context=True, rm=True, tag="interlock-test/host:latest"
     )
     return str(image.id)
 

@@ -65,7 +65,7 @@ def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
     futex = []
     for environment in ({}, mode.environment):
         argv = processes.traced_argv(["python", "-c", RELEASES], environment)
-        ended = execution.run_process(client, cell, argv, deadline_s=60)
+        ended = execution.run_process(cell, argv, deadline_s=60)
         assert ended.exit_code == 0, ended.stderr
         futex.append(parse_strace(ended.stderr).syscalls["futex"].calls)
     plain, waking = futex

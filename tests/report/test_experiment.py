@@ -162,6 +162,24 @@ def test_every_variant_is_in_every_table_of_the_markdown() -> None:
         assert len({len(cells_of(line)) for line in lines}) == 1
 
 
+@pytest.mark.parametrize("ending", ["\n", "\r", "\r\n", "\u2028"])
+def test_names_and_reasons_begin_no_line_and_no_tag_of_the_markdown(ending: str) -> None:
+    forged = ending.join(
+        ["it said:", "", "# Forged", "<script>x</script><!-- ", "![x](https://x.example)", "```", "| y"]
+    )
+    broken = Outcome(state=State.FAILED, reason=forged)
+    changes = {"images": [make_built("a", broken)], "cells": [make_cell("a", outcome=broken)], "warnings": [forged]}
+    experiment = make_experiment(["a"], **changes)
+    text = report.markdown(experiment, comparison.tables(experiment, {}, {}))
+    lines = text.splitlines()
+    assert len(lines[lines.index("## Skipped, and why") + 2 :]) == 1
+    assert all(line.startswith(("- ", "warning")) for line in lines if "Forged" in line)
+    assert not re.search(
+        r"(?<!\\)<(?!/?(details|summary)>)[A-Za-z/!?]|!\[", text.partition("```")[0] + text.rpartition("```\n")[2]
+    )
+    assert text.count("\n# ") == 0
+
+
 def test_a_pipe_in_a_cell_of_the_markdown_is_escaped() -> None:
     label = Metric(label="ns | lock", scale=1)
     workload = make_workload(benchmarks=[make_benchmark(metric=label)])
@@ -170,15 +188,6 @@ def test_a_pipe_in_a_cell_of_the_markdown_is_escaped() -> None:
     (lines,) = (lines for heading, lines in tables.items() if heading.startswith("## locks: "))
     assert cells_of(lines[0])[1] == " ns \\| lock "
     assert len({len(cells_of(line)) for line in lines}) == 1
-
-
-def test_a_reason_of_several_lines_stays_one_item_of_the_markdown() -> None:
-    broken = Outcome(state=State.FAILED, reason="it said:\n| this\n## and that")
-    experiment = make_experiment(["a"], images=[make_built("a", broken)], cells=[make_cell("a", outcome=broken)])
-    lines = report.markdown(experiment, comparison.tables(experiment, {}, {})).splitlines()
-    after = lines[lines.index("## Skipped, and why") + 2 :]
-    assert len(after) == 1
-    assert after[0].startswith("- a: failed: it said:")
 
 
 def test_where_nothing_was_skipped_the_report_says_so() -> None:

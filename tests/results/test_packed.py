@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import lzma
 import tarfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from interlock.errors import StoreError
 from interlock.results import packed
 from interlock.results.experiments import EXPERIMENT_FILE
+from interlock.untrusted import MIB
 
 NAME = "box/cpython-3.13/startup.json"
 
@@ -86,8 +89,35 @@ def test_values_that_are_no_files_are_refused(folder: Path, tmp_path: Path, kind
 def test_values_that_unpack_to_too_much_are_refused(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pack(folder, NAME, "box/cpython-3.13/locks.json")
-    monkeypatch.setattr(packed, "MOST_BYTES", 10)
+    pack(folder, NAME, "box/cpython-3.13/locks.json", data=bytes(6000))
+    monkeypatch.setattr(packed, "MOST_BYTES", 10_000)
     refused(folder, tmp_path / "cache")
-    monkeypatch.setattr(packed, "MOST_FILE_BYTES", 5)
+    monkeypatch.setattr(packed, "MOST_FILE_BYTES", 5000)
     refused(folder, tmp_path / "cache", repr(NAME))
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_of_an_archive_whose_header_says_gigabytes_they_are_not_read(folder: Path, tmp_path: Path, kind: bytes) -> None:
+    entry = tarfile.TarInfo("a")
+    entry.type, entry.size = kind, 300 * MIB
+    with lzma.open(folder / packed.VALUES_FILE, "wb", preset=0) as archive:
+        archive.write(entry.tobuf())
+        for _ in range(300):
+            archive.write(bytes(MIB))
+    tracemalloc.start()
+    refused(folder, tmp_path / "cache", "larger than is read")
+    assert tracemalloc.get_traced_memory()[1] < 300 * MIB  # half of what it was: the archive itself may have 256 MiB
+    tracemalloc.stop()
+
+
+def test_sparse_files_of_many_gigabytes_in_a_small_archive_are_refused(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "MOST_BYTES", 20_000)
+    with lzma.open(folder / packed.VALUES_FILE, "wb") as archive:
+        for number in range(3):
+            entry = tarfile.TarInfo(f"box/cpython-3.13/w{number}.json")
+            entry.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": "9000", "GNU.sparse.numblocks": "1"}
+            archive.write(entry.tobuf(tarfile.PAX_FORMAT))
+        archive.write(bytes(1024))
+    refused(folder, tmp_path / "cache", "larger than any")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from interlock import untrusted
 from interlock.catalog.reading import parse, read_toml
 from interlock.catalog.types import DEFAULT_BASELINE, Data, Label, Text
 from interlock.errors import CatalogError
@@ -75,7 +76,7 @@ def own_table(folder: Path) -> Path | None:
     """Return the file of a folder that has the defaults; None without one, CatalogError for two."""
     own, pyproject = folder / OWN_FILE, folder / PYPROJECT
     try:
-        has_table = bool(HEADING.search(pyproject.read_text(encoding="utf-8")))
+        has_table = bool(HEADING.search(untrusted.read_text(pyproject)))
     except (OSError, UnicodeDecodeError):  # not Interlock's to read
         has_table = False
     if has_table and own.is_file():

@@ -14,6 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from interlock import untrusted
 from interlock.catalog.reading import load_files
 from interlock.catalog.types import Data, Date, Name, Sha256, ShellWord, Version
 from interlock.catalog.variants import FOLDERS, Line, Variant
@@ -85,8 +86,7 @@ def read_archives(root: Path) -> dict[str, bytes]:
 def read_archive(root: Path, file: str) -> bytes:
     """Return an archive's bytes; CatalogError if it cannot be read."""
     try:
-        with (root / FOLDER / file).open("rb") as archive:
-            return archive.read(MOST_BYTES)
+        return untrusted.read_bytes(root / FOLDER / file, MOST_BYTES)
     except OSError as error:
         found = f"cannot be read: {error.strerror}"
         raise CatalogError(file=f"{FOLDER}/{file}", found=found, todo=f"Restore it: git checkout -- {FOLDER}") from None

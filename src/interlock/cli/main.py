@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -285,10 +286,11 @@ def main() -> None:
 
 
 def _end(error: InterlockError | Interrupted | OutputError, as_json: bool) -> NoReturn:
-    if as_json:
-        _print_json(type(error).__name__, str(error), error.exit_code, error)
-    else:
-        _print_line(str(error))
+    with suppress(OSError):  # the exit code says it where nothing can be written
+        if as_json:
+            _print_json(type(error).__name__, str(error), error.exit_code, error)
+        else:
+            _print_line(str(error))
     sys.exit(error.exit_code)
 
 

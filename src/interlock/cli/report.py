@@ -24,7 +24,7 @@ from interlock.cli.options import (
     named_folder,
     quiet,
 )
-from interlock.errors import UsageError
+from interlock.errors import StoreError, UsageError
 from interlock.report import claims as findings
 from interlock.report import comparisons, machine_readable, reference_pages
 from interlock.report import experiment as report
@@ -242,14 +242,20 @@ def load_experiment(folder: Path) -> ReportData:
 def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
     """Write report.md and report.html into the experiment's folder; print it in short.
 
-    With `as_json` all of it is printed as JSON instead.
+    With `as_json` all of it is printed as JSON instead. A file that cannot be written is a StoreError after that.
     """
     described, tables, opening = data = load_experiment(folder)
-    written = _write_files(data, folder, goes_on=False)
+    written: Path | StoreError
+    try:
+        written = _write_files(data, folder, goes_on=False)
+    except StoreError as error:
+        written = error
     if as_json:
         sys.stdout.write(machine_readable.as_json(described, tables, opening) + "\n")
     with quiet(as_json):
         console.print(brief(described, tables, opening), crop=False)
+        if isinstance(written, StoreError):
+            raise written.with_todo(f"What was measured is in {folder}: interlock report {folder}")
         console.print(f"\nFull report: {written}", highlight=False, soft_wrap=True)
     return described
 

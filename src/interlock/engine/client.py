@@ -28,7 +28,8 @@ from docker.context.config import get_current_context_name
 from docker.errors import DockerException
 from docker.models.images import Image
 from docker.utils import kwargs_from_env
-from requests.exceptions import RequestException
+from requests.exceptions import ConnectionError as ConnectionFailed
+from requests.exceptions import RequestException, Timeout
 from urllib3.exceptions import HTTPError
 
 from interlock.engine.ownership import PREFIX, mark
@@ -39,9 +40,13 @@ from interlock.results.experiments import EngineName
 # busy disk, what removes is as slow as the disk; a build step may be silent for minutes (training).
 PING_S, SHORT_S, REMOVAL_S, LONG_S = 30, 120, 900, 3600
 PINGS = re.compile(r"/(_ping|version|info)(\?|$)")
+# Of a registry the engine reads an answer into its memory, whatever its length: the sooner it is hung up the better.
+# While it pulls an image it says how far it is, but for the manifest before that and the last file of a layer.
+REGISTRY_S, PULL_S = 15, 300
+REGISTRIES = re.compile(r"/distribution/.+/json$")
 LONG_CALLS = re.compile(
     r"/(build|commit|images/(create|load|get|.+/(get|push))|exec/[^/]+/start"
-    r"|containers/[^/]+/(wait|logs|attach|archive|export))(\?|$)"
+    r"|containers/[^/]+/(wait|attach|archive|export))(\?|$)"
 )
 # What these make has an owner and is found by who cleans up, once it is there.
 CREATING_CALLS = re.compile(r"/(containers|networks|volumes)/create(\?|$)")
@@ -59,6 +64,7 @@ START_ONE = (
     "Start Docker (`systemctl start docker`, or `dockerd`), install podman, or set DOCKER_HOST to an engine that runs."
 )
 SEE_LOG = "See the engine's log (of Docker: `journalctl -u docker`)."
+STOPPED = f"{SEE_LOG} Once it answers, `interlock clean` removes what was started."
 FREE_SPACE = "Free space on the engine's disk: `docker system df` shows what takes it."
 
 ENGINE = "INTERLOCK_ENGINE"
@@ -84,14 +90,23 @@ class Address:
         return "://" in self.host and not self.host.startswith("unix://")
 
 
-class _Api(APIClient):  # type: ignore[misc]  # the SDK has no types
+class SilentError(DockerException, RequestException):  # type: ignore[misc]  # the SDK has no types
+    """The engine says nothing, or is gone. As all that the SDK raises it is both, so that who foresees one does."""
+
+
+class _Api(APIClient):  # type: ignore[misc]
     """The engine's API, with a limit to how long each call may wait for a sign of life."""
 
     def request(self, method: str, url: str, **options: Any) -> Any:
-        limit_s = silence_limit_s(method, url)
-        given_s = options.get("timeout")
-        with uninterrupted() if CREATING_CALLS.search(url) else nullcontext():
-            return super().request(method, url, **{**options, "timeout": min(given_s or limit_s, limit_s)})
+        limit_s = PULL_S if "fromImage" in (options.get("params") or {}) else silence_limit_s(method, url)
+        given_s = options.get("timeout") or limit_s
+        try:
+            with uninterrupted() if CREATING_CALLS.search(url) else nullcontext():
+                return super().request(method, url, **{**options, "timeout": min(given_s, limit_s)})
+        except (ConnectionFailed, Timeout) as error:
+            if given_s < limit_s:  # by who asked, and no failure
+                raise
+            raise SilentError(last_cause(str(error))) from None
 
 
 @contextmanager
@@ -127,6 +142,8 @@ def silence_limit_s(method: str, url: str) -> int:
         return LONG_S
     if PINGS.search(url):
         return PING_S
+    if REGISTRIES.search(url):
+        return REGISTRY_S
     return REMOVAL_S if method == "DELETE" else SHORT_S
 
 
@@ -202,12 +219,12 @@ def _explain(message: str, address: Address) -> NoEngineError:
         )
     return NoEngineError(
         file=where,
-        found=f"no container engine answers ({_last_cause(message)})",
+        found=f"no container engine answers ({last_cause(message)})",
         todo=START_ONE,
     )
 
 
-def _last_cause(message: str) -> str:
+def last_cause(message: str) -> str:
     """Return the system's own words, which the SDK wraps several times."""
     causes = ERRNO.findall(message) or TIMED_OUT.findall(message) or QUOTED.findall(message) or [message]
     return str(causes[-1]).strip()
@@ -239,8 +256,8 @@ def engine_errors(what: str, key: str = "") -> Iterator[None]:
     try:
         yield
     except (DockerException, *NETWORK) as error:
-        words = engine_words(error) if isinstance(error, DockerException) else _last_cause(str(error))
-        raise EngineError(key=key, found=f"{what}: {words}", todo=SEE_LOG) from None
+        words = engine_words(error) if isinstance(error, DockerException) else last_cause(str(error))
+        raise EngineError(key=key, found=f"{what}: {words}", todo=STOPPED) from None
 
 
 def require_answer(client: DockerClient) -> None:
@@ -255,12 +272,13 @@ def engine_failure(error: BaseException) -> EngineError | None:
 
     An engine's answer that its own SDK cannot read is the engine's failure too.
     """
-    if isinstance(error, DockerException):
-        return EngineError(found=f"the container engine failed: {engine_words(error)}", todo=SEE_LOG)
+    if isinstance(error, DockerException) and not isinstance(error, SilentError):
+        return EngineError(found=f"the container engine failed: {engine_words(error)}", todo=STOPPED)
     modules = {frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in walk_tb(error.__traceback__)}
     if isinstance(error, NETWORK):
-        who = "the container engine" if "docker" in modules else "the other side"
-        return EngineError(found=f"{who} does not answer ({_last_cause(str(error))})", todo=SEE_LOG)
+        is_engine = "docker" in modules or isinstance(error, SilentError)
+        who, todo = ("the container engine", STOPPED) if is_engine else ("the other side", SEE_LOG)
+        return EngineError(found=f"{who} does not answer ({last_cause(str(error))})", todo=todo)
     if "docker" in modules and not isinstance(error, OSError | MemoryError):
         kind = type(error).__name__
         return EngineError(found=f"the container engine's answer cannot be read ({kind}: {error})", todo=SEE_LOG)

@@ -26,7 +26,7 @@ class Ended:
     stderr: str = ""
     timed_out: bool = False
     out_of_memory: bool = False
-    flooded: bool = False  # it printed more than is read
+    flooded: bool = False  # it printed more than is read, and was killed, or what it printed last is here
 
     @property
     def ok(self) -> bool:
@@ -35,7 +35,7 @@ class Ended:
     @property
     def took_sandbox(self) -> bool:
         """Return whether it was killed in a way that took its sandbox with it."""
-        return self.timed_out or self.out_of_memory or self.flooded
+        return self.timed_out or self.out_of_memory or (self.flooded and self.exit_code is None)
 
     @property
     def why(self) -> str:

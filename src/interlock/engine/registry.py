@@ -22,7 +22,7 @@ from requests.exceptions import RequestException
 from interlock.catalog.variants import Base
 from interlock.engine.build.base import LABEL, find_base, local_tag
 from interlock.engine.build.image import ImagePlan, ask_facts, describe_image, id_of_tag, require_proof, take_tag
-from interlock.engine.client import HASH_LABEL, engine_words, name_of, put_tag
+from interlock.engine.client import HASH_LABEL, engine_words, last_cause, name_of, put_tag
 from interlock.engine.ended import run_here
 from interlock.engine.names import Registry, known_digests
 from interlock.engine.protocol import OnStep
@@ -189,7 +189,7 @@ def registry_errors(host: str) -> Iterator[None]:
     except DockerException as error:
         raise _refused(host, engine_words(error)) from None
     except RequestException as error:
-        raise _refused(host, str(error)) from None
+        raise _refused(host, last_cause(str(error))) from None
 
 
 def _refused(host: str, words: str) -> RegistryError:

@@ -49,6 +49,8 @@ def environment(root: Path) -> dict[str, str]:
 
 def read_inventory(path: Path, root: Path) -> list[str]:
     """Return the names of the hosts of an inventory; InventoryError if there are none or Ansible cannot read it."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # Ansible would wait for who writes a FIFO
+        raise InventoryError(file=str(path), found="not a regular file", todo=EXAMPLE)
     command = [program("ansible-inventory"), "-i", str(path), "--list"]
     done = subprocess.run(command, env=environment(root), capture_output=True, text=True, check=False)
     warned = re.search(r"Unable to parse.*|Failed to parse.*", done.stderr)

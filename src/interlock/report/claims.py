@@ -14,10 +14,9 @@ from rich.text import Text
 from interlock.analysis.claims import ClaimVerdict, Finding, figure_text
 from interlock.catalog.claims import Bound, Claim
 from interlock.errors import ClaimError
-from interlock.report.tables import markdown_table
+from interlock.report.tables import markdown_table, markdown_text
 from interlock.results.experiments import Experiment
 from interlock.results.json_documents import CheckedClaim, CheckedClaims, TestedRatio
-from interlock.untrusted import printable
 
 STYLES = {
     ClaimVerdict.CONFIRMED: "green",
@@ -63,7 +62,7 @@ def markdown(experiment: Experiment, findings: Sequence[Finding]) -> str:
     for finding in known:
         lines += ["", f"**{finding.claim.name}: {finding.verdict.value}**", ""]
         lines += [f"- {line}" for line in _sentences(finding)]
-    return printable("\n".join(lines)) + "\n"
+    return markdown_text(lines) + "\n"
 
 
 def total(findings: Sequence[Finding]) -> str:

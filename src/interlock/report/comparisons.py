@@ -14,7 +14,7 @@ from interlock.analysis.changes import UNCHANGED, Change, Changes, ChangeTable, 
 from interlock.analysis.cohorts import Extract, HostRow, HostTable, KindSummary, extract
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import DIFFERENT, Verdict
-from interlock.report.tables import Section, markdown_lines, ratio_text, rich_parts
+from interlock.report.tables import Section, markdown_lines, markdown_text, ratio_text, rich_parts
 from interlock.results import store
 from interlock.results.json_documents import (
     ChangedBenchmark,
@@ -25,7 +25,6 @@ from interlock.results.json_documents import (
     ComparedHosts,
     Ends,
 )
-from interlock.untrusted import printable
 
 CHANGE = ("variant", "before", "after", "change", "verdict", "image")
 RATIOS_ONLY = "compared are ratios to each experiment's own baseline, never times"
@@ -65,7 +64,7 @@ def markdown(documents: Sequence[Document]) -> str:
             lines += markdown_lines(section)
         if document.left_out:
             lines += ["## left out", "", *(f"- {line}" for line in document.left_out), ""]
-    return printable("\n".join(lines))
+    return markdown_text(lines)
 
 
 def terminal(documents: Sequence[Document]) -> RenderableType:

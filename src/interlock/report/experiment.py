@@ -24,6 +24,7 @@ from interlock.report.tables import (
     figure_text,
     label_text,
     markdown_lines,
+    markdown_text,
     one_line,
     ratio_text,
     rich_parts,
@@ -44,7 +45,6 @@ from interlock.results.experiments import (
     host_line,
 )
 from interlock.results.profiles import LOCK_CALLS, BenchmarkProfile, LockCost, Method
-from interlock.untrusted import printable
 
 MOST_CALLS = 4
 LEGEND = (
@@ -236,7 +236,7 @@ def markdown(
     lines += markdown_lines(time, time.title.capitalize()) if time else []
     ended = [] if goes_on else ended_lines(experiment, tables)
     lines += ["## What is open", "", *(f"- {line}" for line in ended), ""] if ended else []
-    return printable("\n".join(lines))
+    return markdown_text(lines)
 
 
 def image_section(experiment: Experiment) -> Section:

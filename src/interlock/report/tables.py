@@ -14,6 +14,7 @@ from rich.text import Text
 
 from interlock.catalog.types import LIMIT, split_label
 from interlock.results.experiments import State
+from interlock.untrusted import printable
 
 if TYPE_CHECKING:  # they load scipy, which a page of variants does without
     from interlock.analysis.comparison import DetailFigure, Row, Table
@@ -131,6 +132,22 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> lis
 
 def _markdown_line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+FENCE = "```"
+# What of HTML a report has itself: each line of it is a whole line.
+FOLDING = re.compile(r"<details><summary>[^<>]*</summary>|</details>")
+# What begins a tag, a comment or a picture that is fetched from elsewhere.
+ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|(?<=!)\[")
+
+
+def markdown_text(lines: Iterable[str]) -> str:
+    """Return lines of Markdown as a text in which names and reasons, whoever wrote them, begin no line and no tag."""
+    is_fenced, texts = False, list[str]()
+    for line in (" ".join(printable(line).splitlines()) for line in lines):
+        is_fenced ^= line == FENCE
+        texts.append(line if is_fenced or FOLDING.fullmatch(line) else ACTIVE.sub(lambda sign: f"\\{sign[0]}", line))
+    return "\n".join(texts)
 
 
 def error_text(error: float | None) -> str:

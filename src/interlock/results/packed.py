@@ -9,12 +9,13 @@ import tarfile
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from interlock import untrusted
 from interlock.errors import StoreError
 from interlock.results import files
 from interlock.results.experiments import EXPERIMENT_FILE
-from interlock.untrusted import MIB
+from interlock.untrusted import MIB, Bounded
 
 # Of an experiment that comes with the package: its folders of cells (hatch_build.py packs them).
 VALUES_FILE = "values.tar.xz"
@@ -58,14 +59,15 @@ def with_values(folder: Path, cache: Path) -> Path:
 
 def _unpack(packed: Path, into: Path) -> None:
     unpacked = 0
-    # As a stream, of which each file is looked at before it is unpacked.
-    with tarfile.open(packed, "r|xz") as archive:
-        for number, entry in enumerate(archive):
-            if not entry.isreg() or not NAME.fullmatch(entry.name) or entry.size > MOST_FILE_BYTES:
-                raise ValueError(f"{entry.name[:80]!r} is not a file of an experiment")
-            unpacked += entry.size
-            if number >= MOST_FILES or unpacked > MOST_BYTES:
-                raise ValueError("it is larger than any experiment")
-            content = archive.extractfile(entry)
-            if content is not None:
-                files.write_atomically(into / entry.name, content.read())
+    with lzma.open(packed) as stream:
+        bounded: Any = Bounded(stream, MOST_BYTES, MOST_FILE_BYTES)
+        with tarfile.open(fileobj=bounded, mode="r:") as archive:
+            for number, entry in enumerate(archive):
+                if not entry.isreg() or not NAME.fullmatch(entry.name) or entry.size > MOST_FILE_BYTES:
+                    raise ValueError(f"{entry.name[:80]!r} is not a file of an experiment")
+                unpacked += entry.size  # of a sparse file more than the archive has
+                if number >= MOST_FILES or unpacked > MOST_BYTES:
+                    raise ValueError("it is larger than any experiment")
+                content = archive.extractfile(entry)
+                if content is not None:
+                    files.write_atomically(into / entry.name, content.read())

@@ -195,6 +195,9 @@ MODULES = {
     "hangs": "import time; time.sleep(60)",
     "leaves_a_child": "import subprocess; subprocess.Popen(['sleep', '" + SECONDS + "'])",
     "starts_a_thread": "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()",
+    "floods": "import sys\nwhile True: sys.stderr.write('x' * 2**20 + '\\n')",
+    "lies": 'import os\nfor fd in range(3, 20):\n  try: os.write(fd, b\'x}\\n[]}\\n{"module": "json"}\\n{}\\n\')\n'
+    "  except OSError: pass",
     "which_folder": "import os, sys; raise OSError(os.getcwd() + ' ' + ' '.join(sys.path))",
 }
 
@@ -260,6 +263,13 @@ def test_a_module_that_ends_its_process_does_not_keep_the_next_from_being_import
         "crashes": "ended by SIGSEGV: Fatal error",
         "noisy": "",
     }
+
+
+def test_what_a_module_writes_between_the_answers_or_without_end_is_its_own_error(folder: Path) -> None:
+    said = errors(folder, ["lies", "plain"], ["floods"], ["json"])
+    assert {name: error for name, error in said.items() if name != "floods"} == {"lies": "", "plain": "", "json": ""}
+    assert said["floods"].endswith("File too large")
+    assert all(len(error) < 1000 for error in said.values())
 
 
 def test_a_hang_is_a_result_and_takes_no_longer_than_its_deadline(folder: Path) -> None:

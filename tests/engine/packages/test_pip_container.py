@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import netrc
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from interlock.engine.packages import pip_container
 from interlock.engine.packages.pip_container import (
     CERTIFICATES,
     KILLED,
@@ -20,6 +20,7 @@ from interlock.engine.packages.pip_container import (
     translate,
     was_late,
 )
+from interlock.errors import EngineError
 
 
 @pytest.mark.parametrize("code", [TIMED_OUT, KILLED])
@@ -117,38 +118,42 @@ def test_folders_of_wheels_and_constraints_go_along_and_what_is_not_there_does_n
     assert "PIP_FIND_LINKS" not in of({"find-links": "/nowhere"}).environment
 
 
-def test_passwords_proxies_and_variables_that_files_name_go_along(tmp_path: Path) -> None:
-    (tmp_path / "netrc").touch()
-    environment = {
-        "NETRC": str(tmp_path / "netrc"),
-        "https_proxy": "http://proxy:3128",
-        "NO_PROXY": "x",
-        "SECRET": "no",
-    }
+def test_proxies_and_variables_that_files_name_go_along() -> None:
+    environment = {"https_proxy": "http://proxy:3128", "NO_PROXY": "localhost,127.0.0.1", "SECRET": "no"}
     found = translate({}, environment, {"USER_OF_INDEX": "t"})
-    assert found.files[NETRC] == tmp_path / "netrc"
-    assert (found.environment["https_proxy"], found.environment["NO_PROXY"]) == ("http://proxy:3128", "x")
+    assert found.environment["https_proxy"] == "http://proxy:3128"
+    assert found.environment["NO_PROXY"] == "localhost,127.0.0.1"
     assert found.environment["USER_OF_INDEX"] == "t"
     assert "SECRET" not in found.environment
 
 
+def test_of_the_passwords_those_of_named_hosts_go_along_and_no_others(tmp_path: Path) -> None:
+    path, kept = tmp_path / "netrc", tmp_path / "kept"
+    path.write_text(
+        'machine a.example login me password "x\\"ä y"\nmachine b.example login b password b\n'
+        "machine other.example login o password o\ndefault login d password d\n"
+    )
+    environment = {"NETRC": str(path)}
+    settings, lines = {"index-url": "https://a.example/simple"}, ["x @ git+https://u@b.example:8/x"]
+    kept.write_bytes(bytes(translate(settings, environment, {}, lines).files[NETRC]))
+    assert netrc.netrc(kept).hosts == {"a.example": ("me", "", 'x"ä y'), "b.example": ("b", "", "b")}
+    assert NETRC not in translate({"index-url": "https://c.example"}, environment, {}).files
+    path.write_text("machine\n")
+    with pytest.raises(EngineError):
+        translate(settings, environment, {})
+
+
 @pytest.mark.parametrize(
-    ("known", "environment", "expected"),
+    ("known", "environment"),
     [
-        ({"index-url": "http://localhost:3141/simple"}, {}, True),
-        ({"extra-index-url": "https://x.example http://user:pw@127.0.0.1:80/"}, {}, True),
-        ({}, {"HTTPS_PROXY": "http://[::1]:3128"}, True),
-        ({"index-url": "https://localhost.example/simple"}, {}, False),
-        ({}, {"NO_PROXY": "localhost,127.0.0.1"}, False),
+        ({"index-url": "http://localhost:3141/simple"}, {}),
+        ({"extra-index-url": "https://x.example http://user:pw@127.0.0.1:80/"}, {}),
+        ({}, {"HTTPS_PROXY": "http://[::1]:3128"}),
     ],
 )
-def test_an_index_on_this_very_machine_needs_its_network(
-    known: dict[str, str], environment: dict[str, str], expected: bool
+def test_a_setting_that_names_this_very_machine_is_refused_because_a_build_has_not_its_network(
+    known: dict[str, str], environment: dict[str, str]
 ) -> None:
-    assert of(known, **environment).host_network is expected
-
-
-def test_options_of_the_files_may_need_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pip_container, "_config_list", lambda: "global.timeout='5'\n")
-    assert pip_container.gather([], ["--index-url http://localhost:1/simple"]).host_network
-    assert not pip_container.gather([], ["--index-url https://x.example/simple"]).host_network
+    of({"index-url": "https://localhost.example/simple"}, NO_PROXY="localhost,127.0.0.1")
+    with pytest.raises(EngineError):
+        of(known, **environment)

@@ -234,6 +234,11 @@ def test_without_a_known_form_the_last_lines_count() -> None:
     assert last_words("") == ""
 
 
+def test_of_an_output_whose_beginning_is_cut_the_programs_words_count_and_not_pips() -> None:
+    cut = "xxxx\n      RuntimeError: it was loud\n      [end of output]\n\nerror: subprocess-exited-with-error\n"
+    assert last_words(cut) == "RuntimeError: it was loud"
+
+
 def test_last_words_are_short() -> None:
     assert len(last_words("x" * 10_000)) == 400
 

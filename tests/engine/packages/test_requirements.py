@@ -95,6 +95,45 @@ def test_a_path_is_looked_for_below_the_current_folder_and_then_below_the_files_
     assert only(read("-e ./lib", "sub/lib", name="sub/r.txt")).path == Path("sub/lib")
 
 
+def folder_with_more_beside_it(folder: Path) -> Path:
+    """A user's folder, links in it that lead out, and what no package's build is to see."""
+    for name in ("mine/wheels", "mine/sub", "secret"):
+        (folder / name).mkdir(parents=True)
+    (folder / "secret/key").write_text("x")
+    (folder / "mine/link").symlink_to(folder / "secret")
+    (folder / "mine/in").symlink_to("wheels")
+    return folder / "mine"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--find-links {secret}",
+        "-f file://{secret}",
+        "--find-links ../secret",
+        "--find-links wheels/../../secret",
+        "-f link",
+        "-e ../secret",
+        "./link/",
+        "x @ file://{secret}/key",
+        "--index-url http://localhost:80/simple",
+        "--extra-index-url=https://u:p@127.1.2.3",
+        "-f http://[::1]/x",
+        "x @ git+http://0.0.0.0:1/x",
+    ],
+)
+def test_what_is_not_of_the_users_folder_or_is_this_very_machine_is_refused_with_its_line(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = folder_with_more_beside_it(tmp_path)
+    monkeypatch.chdir(mine / "sub")
+    (mine / "r.txt").write_text(f"-f wheels\n-f in\n-e ../sub\n{line.format(secret=tmp_path / 'secret')}\n")
+    wanted = dependency_files.read([str(mine / "r.txt")], Path.read_text, Path.exists).here()
+    assert [(error.file, error.key) for error in wanted.refused] == [(str(mine / "r.txt"), "line 4")]
+    with pytest.raises(RequirementsError):
+        wanted.require_allowed()
+
+
 def test_an_archives_name_without_an_archive_is_a_packages_name() -> None:
     assert only(read("zope.zip")).name == "zope-zip"
 

@@ -75,7 +75,7 @@ def resolver(folder: Path, *lines: str) -> Resolver:
     (folder / "r.txt").write_text("\n".join(lines))
     wanted = dependency_files.read([str(folder / "r.txt")], lambda path: path.read_text(encoding="utf-8"), Path.exists)
     nothing: Any = None
-    return Resolver(Here(nothing, nothing, folder=folder / "audit"), wanted.here(), lambda _: None)
+    return Resolver(Here(nothing, folder=folder / "audit"), wanted.here(), lambda _: None)
 
 
 def resolve(folder: Path, *lines: str) -> Resolution:
@@ -167,7 +167,7 @@ def test_an_index_that_does_not_answer_ends_the_audit_and_one_that_refuses_is_qu
 
 def test_pip_tells_which_release_has_a_wheel_for_its_interpreter(url: str, tmp_path: Path) -> None:
     nothing: Any = None
-    inside = Here(nothing, nothing, folder=tmp_path)
+    inside = Here(nothing, folder=tmp_path)
     options = [f"--index-url {url}", "--prefer-binary"]
     told = {
         (name, version): remedies.release_with_wheel(inside, name, version, options)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 
 import docker
 import pytest
 from docker.errors import APIError
+from docker.models.containers import Container
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.agent import MOST_OUTPUT_BYTES
+from interlock.engine.client import Address, SilentError, _Client
 from interlock.engine.protocol import CpuUsed
 from interlock.engine.run import execution
 from interlock.engine.run.containers import parse_cpu_used, parse_memory_bytes
@@ -55,7 +58,16 @@ class Engine(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer(b"HTTP/1.1 200 OK\r\nContent-Length: 23\r\n\r\n" + b'{"ApiVersion": "1.41"} ')
 
+    hangs = Event()  # until it is set
+
     def do_POST(self) -> None:
+        if self.path.endswith("/hung/exec"):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._answer(b'HTTP/1.1 201 Created\r\nContent-Length: 14\r\n\r\n{"Id": "hung"}')
+            return
+        if "/hung/" in self.path:
+            self.hangs.wait(20)
+            return
         if "/exec/unknown/" in self.path:
             self._answer(b'HTTP/1.1 404 Not Found\r\nContent-Length: 19\r\n\r\n{"message": "none"}')
             return
@@ -92,18 +104,46 @@ def client() -> Iterator[docker.DockerClient]:
 
 
 def test_output_that_comes_with_the_headers_is_not_lost(client: docker.DockerClient) -> None:
-    output = execution.run_to_end(client, "known")
+    output = execution.run_to_end(client, "known", execution.Output())
     assert (bytes(output.stdout), bytes(output.stderr)) == (b"out\n", b"err\n")
 
 
 def test_what_the_engine_does_not_know_is_its_error(client: docker.DockerClient) -> None:
     with pytest.raises(APIError, match="404"):
-        execution.run_to_end(client, "unknown")
+        execution.run_to_end(client, "unknown", execution.Output())
 
 
 def test_more_output_than_is_read_is_an_error_and_the_connection_is_closed(client: docker.DockerClient) -> None:
     with pytest.raises(FloodError):
-        execution.run_to_end(client, "flood")
+        execution.run_to_end(client, "flood", execution.Output())
+
+
+def test_of_much_output_the_end_is_kept_where_that_is_what_is_read(client: docker.DockerClient) -> None:
+    output = execution.run_to_end(client, "flood", execution.Output(keeps_end=True))
+    assert output.is_cut
+    assert 0 < len(output.stderr) <= MOST_OUTPUT_BYTES
+    for number in range(5):
+        output.feed(frame(2, b"y" * 7_000_000 + b"%d" % number))
+    assert output.stderr.endswith(b"y4")
+    assert len(output.stderr) <= MOST_OUTPUT_BYTES
+
+
+def test_an_engine_that_hangs_at_a_deadline_is_not_waited_for_and_no_thread_ends_in_a_traceback(
+    client: docker.DockerClient, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setattr("interlock.engine.client.SHORT_S", 0.2)
+    monkeypatch.setattr(execution, "SHORT_S", 0.5)
+    address = client.api.base_url
+    with closing(_Client(Address(address), base_url=address, version="1.41")) as ours:
+        container = Container({"Id": "hung"}, ours)
+        started = time.monotonic()
+        ended = execution.run_until(container, ["sleep", "9"], 0.2)
+        assert (ended.exit_code, ended.timed_out) == (None, True)
+        with pytest.raises(SilentError):
+            container.kill()
+        assert time.monotonic() - started < 5
+    Engine.hangs.set()
+    assert not recwarn.list  # pytest's, of a thread that ended so
 
 
 def test_a_connection_that_nobody_has_any_more_is_hung_up_by_its_answer(client: docker.DockerClient) -> None:

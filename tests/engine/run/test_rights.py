@@ -18,6 +18,7 @@ def test_a_cell_has_no_right_and_writes_to_memory_alone() -> None:
     assert set(options["tmpfs"]) == {SCRATCH, "/tmp"}
     assert all("size=" in text for text in options["tmpfs"].values())
     assert options["pids_limit"] == rights.PROCESSES
+    assert options["log_config"]["Type"] == "none"
     assert {one["Name"]: one["Hard"] for one in options["ulimits"]} == rights.ULIMITS
     # Podman exchanges the limits that are not given.
     assert rights.ULIMITS.keys() == {"fsize", "nofile", "nproc"}
@@ -33,5 +34,6 @@ def test_what_a_workload_asks_for_it_has_and_no_capability_with_it() -> None:
 @pytest.mark.parametrize("right", ["SYS_ADMIN", "NET_ADMIN", "NET_RAW", "MKNOD", "SYS_CHROOT", "SYS_PTRACE"])
 def test_an_installation_has_what_files_need_and_nothing_of_the_machine(right: str) -> None:
     options = rights.of_installation()
+    assert options["log_config"]["Config"].keys() == {"max-size"}
     assert options["cap_drop"] == ["ALL"]
     assert right not in options["cap_add"]

@@ -15,6 +15,7 @@ line says what the bare interpreter's GIL is: on, off, or null where there is no
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ import traceback
 import warnings
 
 ERROR_LENGTH = 300
+# Of each file that a module's process writes, what it prints included; and what is read of it, and of a RECORD.
+MOST_WRITTEN, MOST_READ = 256 * 2**20, 4 * 2**20
 # What CPython says when it switches the GIL on (PEP 703); the module's name stands in quotes before that.
 SWITCHED = "(GIL) has been enabled to load module '"
 
@@ -92,10 +95,12 @@ def import_here(names):
 
 
 def become(user):
-    """Give up root for good: take this number as group and user id."""
-    os.setgroups([])
-    os.setgid(user)
-    os.setuid(user)
+    """Give up root for good: take this number as group and user id. A file that is written ends somewhere."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_WRITTEN, MOST_WRITTEN))
+    if user != os.getuid():
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
 
 
 def run(names, deadline_s, user):
@@ -109,7 +114,7 @@ def run(names, deadline_s, user):
             stderr=said,
             env=environment,
             cwd="/tmp",
-            preexec_fn=None if user == os.getuid() else lambda: become(user),
+            preexec_fn=lambda: become(user),
             start_new_session=True,
         )
         try:
@@ -123,14 +128,28 @@ def run(names, deadline_s, user):
             pass
         process.wait()
         last = [line.strip() for line in lines_of(said) if line.strip()][-1:] if ended else []
-        lines = [json.loads(line) for line in lines_of(told) if line.endswith("}\n")]
+        lines = answers(lines_of(told), names)
     return lines, ": ".join([ended] + [line[:ERROR_LENGTH] for line in last])
 
 
 def lines_of(file):
-    """Return the lines of an open file from its beginning, each with its end."""
-    file.seek(0)
+    """Return the last lines of an open file, each with its end."""
+    file.seek(max(file.seek(0, os.SEEK_END) - MOST_READ, 0))
     return file.read().decode("utf-8", "replace").splitlines(True)
+
+
+def answers(lines, names):
+    """Return what is said of each module in its turn; a module may write between the lines what it likes."""
+    said = []
+    for line in lines:
+        try:
+            answer = json.loads(line) if line.endswith("}\n") else None
+        except ValueError:
+            continue
+        if isinstance(answer, dict) and len(said) < len(names) and answer.get("module") == names[len(said)]:
+            error, by = str(answer.get("error", ""))[:ERROR_LENGTH], str(answer.get("by", ""))[:ERROR_LENGTH]
+            said.append({"module": names[len(said)], "error": error, "by": by})
+    return said
 
 
 def how(code):
@@ -142,11 +161,11 @@ def do(job, user):
     """Print one line for each module of the job, in its order, within its deadline (in seconds)."""
     left, end = list(job["modules"]), time.time() + job["deadline_s"]
     while left and (left == job["modules"] or time.time() < end):
-        answers, ended = run(left, max(end - time.time(), 1), user)
-        left = left[len(answers) :]
-        if left and not (answers and answers[-1]["by"]):  # the first one left did not let the process go on
-            answers.append({"module": left.pop(0), "error": ended or "ended its process", "by": ""})
-        for answer in answers:
+        said, ended = run(left, max(end - time.time(), 1), user)
+        left = left[len(said) :]
+        if left and not (said and said[-1]["by"]):  # the first one left did not let the process go on
+            said.append({"module": left.pop(0), "error": ended or "ended its process", "by": ""})
+        for answer in said:
             print(json.dumps(answer))
     sys.stdout.flush()
 
@@ -155,7 +174,7 @@ def read(folder, name):
     """Return the text of a file; empty if it cannot be read."""
     try:
         with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-            return file.read()
+            return file.read(MOST_READ)
     except OSError:
         return ""
 

@@ -193,8 +193,8 @@ def _by_job(lines: Sequence[Mapping[str, Any]], jobs: Sequence[ImportJob]) -> li
 
 def _must(inside: PipContainer, argv: list[str], deadline_s: float) -> str:
     said = inside.run(argv, deadline_s)
-    if not said.ok:
-        why = failure(said, deadline_s)
+    if not said.ok or said.flooded:
+        why = failure(said, deadline_s) or "it printed more than is read"
         raise EngineError(key=argv[-1], found=why, todo="This is a bug in Interlock: please report it.")
     return said.stdout
 
@@ -303,10 +303,11 @@ def audit(  # noqa: PLR0913, PLR0917  the engine, the project, and what is asked
     """Install and import the requirements in each image; an audit that is impossible says why in its outcome.
 
     `on_step(variant, step)` is called for each step. Raises EngineError if the engine fails or pip's index cannot be
-    reached, RequirementsError if a file that a line names cannot be read. All containers and volumes but the cache are
-    removed afterwards, also after an interruption.
+    reached, RequirementsError if a file that a line names cannot be read, or lies outside of the user's folder. All
+    containers and volumes but the cache are removed afterwards, also after an interruption.
     """
     asked = wanted.here()
+    asked.require_allowed()
     settings = gather(asked.variables, [*asked.options, *(line.text for line in asked.lines)])
     return [_audit_one(_Task(client, catalog, root, image, wanted, settings, on_step)) for image in images]
 
@@ -350,7 +351,9 @@ def _work(task: _Task, owner: str) -> VariantAudit:
     task.step("preparing the builder")
     builder_id = ensure_builder(task.client, task.root, task.image, task.catalog)
     inside = pip_container.open_builder(task.client, owner, builder_id, task.settings, fetches=True)
-    resolver = Resolver(inside, task.wanted.at(_environment(inside)), task.step)
+    asked = task.wanted.at(_environment(inside))
+    asked.require_allowed()
+    resolver = Resolver(inside, asked, task.step)
     resolution = resolver.resolve()
     releases = _releases_with_wheels(task, inside, resolution, resolver.options())
 

@@ -64,9 +64,9 @@ def read(
 ) -> Dependencies:
     """Read the named files; RequirementsError with the file, and the line or the key.
 
-    `exists` distinguishes a path from a package's name.
+    `exists` distinguishes a path from a package's name. Paths are allowed below the current folder and the files' own.
     """
-    reader, locks = Reader(read_text, exists), list[LockFile]()
+    reader, locks = Reader(read_text, exists, [Path(), *(Path(name).parent for name in names)]), list[LockFile]()
     extras, groups = set[str](), set[str]()
     for path in map(Path, names):
         if path.name == PYPROJECT:

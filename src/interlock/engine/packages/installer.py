@@ -141,7 +141,7 @@ class ImageInstaller:
             self.on_step(image.variant, "preparing the builder")
             builder_id = ensure_builder(self.client, self.root, image, self.catalog)
             self._require_wanted()
-            inside = pip_container.open_builder(self.client, owner, builder_id, gather([], lines), fetches=True)
+            inside = pip_container.open_builder(self.client, owner, builder_id, gather(), fetches=True)
             self.on_step(image.variant, f"fetching {', '.join(names_of(lines))}")
             wheels = _fetch_wheels(inside, lines, pip)
             leftovers.remove(inside.container)

@@ -7,6 +7,8 @@ A builder's pip gets what this machine's pip has: settings, certificates, proxie
 from __future__ import annotations
 
 import ast
+import json
+import netrc
 import os
 import ssl
 import sys
@@ -31,6 +33,7 @@ from interlock.engine.client import HASH_LABEL, SEE_LOG, disk_full, engine_error
 from interlock.engine.ended import Ended, run_here
 from interlock.engine.ownership import labels_of
 from interlock.engine.packages.kept_wheels import CACHE, CACHE_VOLUME, KeptWheels
+from interlock.engine.packages.requirements import host_of_this_machine, hosts_in
 from interlock.engine.run import execution
 from interlock.engine.run.rights import of_installation
 from interlock.errors import EngineError
@@ -66,21 +69,20 @@ OF_THE_AUDIT = {
 
 @dataclass(frozen=True)
 class PipSettings:
-    """Environment variables for pip, this machine's files by their path in a container, and whether it needs the host's
-    network.
-    """
+    """Environment variables for pip, and this machine's files by their path in a container."""
 
     environment: dict[str, str]
-    files: dict[str, Path] = field(default_factory=dict)
-    host_network: bool = False
+    files: dict[str, Path | bytes] = field(default_factory=dict)
 
 
-def gather(variables: Iterable[str], lines: Iterable[str]) -> PipSettings:
-    """Return this machine's settings, with the variables and paths that lines of requirements files need."""
+def gather(variables: Iterable[str] = (), lines: Iterable[str] = ()) -> PipSettings:
+    """Return this machine's settings, with the variables and the passwords that lines of requirements files need.
+
+    EngineError for a setting that names this machine itself: a build gets the engine's network, and never the host's.
+    """
     known = settings_of(_config_list(), os.environ)
     named = {name: os.environ[name] for name in variables if name in os.environ}
-    settings = translate(known, os.environ, named)
-    return replace(settings, host_network=settings.host_network or _is_here(lines))
+    return translate(known, os.environ, named, lines)
 
 
 def _config_list() -> str:
@@ -104,10 +106,12 @@ def settings_of(config_list: str, environment: Mapping[str, str]) -> dict[str, s
     return {name: " ".join(value.split()) for name, value in merged.items() if name in KEPT and value.strip()}
 
 
-def translate(known: Mapping[str, str], environment: Mapping[str, str], named: Mapping[str, str]) -> PipSettings:
+def translate(
+    known: Mapping[str, str], environment: Mapping[str, str], named: Mapping[str, str], lines: Iterable[str] = ()
+) -> PipSettings:
     """Return the settings as a container's environment variables, with the files that they name."""
     settings = dict(known)
-    files: dict[str, Path] = {}
+    files: dict[str, Path | bytes] = {}
     bundle = _bundle(settings.pop("cert", ""), environment)
     if bundle is not None:
         files[CERTIFICATES] = bundle
@@ -117,16 +121,33 @@ def translate(known: Mapping[str, str], environment: Mapping[str, str], named: M
         settings["client-cert"] = CLIENT_CERTIFICATE
     for name, place in (("find-links", f"{AUDIT}/machine-links"), ("constraint", CONSTRAINTS)):
         settings[name] = " ".join(_moved(settings.get(name, ""), place, files))
-    netrc = Path(environment.get("NETRC", "~/.netrc")).expanduser()
-    if netrc.is_file():
-        files[NETRC] = netrc
+    passwords = Path(environment.get("NETRC", "~/.netrc")).expanduser()
+    named_hosts = {host for text in (*settings.values(), *lines) for host in hosts_in(text)}
+    if passwords.is_file() and (needed := _passwords_of(named_hosts, passwords)):
+        files[NETRC] = needed
     proxies = {name: value for name, value in environment.items() if name.lower() in PROXIES}
+    for name, value in (*settings.items(), *proxies.items()):
+        if here := host_of_this_machine(value):
+            todo = "Name it there by an address that containers reach: of Docker's network this machine is the gateway."
+            raise EngineError(key="pip", found=f"its setting {name} is '{here}', the container itself", todo=todo)
     variables = {f"PIP_{name.upper().replace('-', '_')}": value for name, value in settings.items() if value}
     return PipSettings(
         {**OF_THE_AUDIT, **named, **proxies, **variables, **dict.fromkeys(TRUSTING if bundle else (), CERTIFICATES)},
         files,
-        _is_here([*settings.values(), *proxies.values()]),
     )
+
+
+def _passwords_of(hosts: set[str], path: Path) -> bytes:
+    """Return what a netrc has for these hosts, and no other: a package's build can read it and send it away."""
+    try:
+        known = netrc.netrc(path).hosts
+    except (netrc.NetrcParseError, OSError, UnicodeDecodeError) as error:
+        raise EngineError(file=str(path), found=f"pip cannot read it: {error}", todo="Correct it.") from None
+    text = ""
+    for host in sorted(hosts & known.keys()):
+        login, _, password = (json.dumps(word or "", ensure_ascii=False) for word in known[host])
+        text += f"machine {host} login {login} password {password}\n"
+    return text.encode()
 
 
 def _bundle(cert: str, environment: Mapping[str, str]) -> Path | None:
@@ -137,7 +158,7 @@ def _bundle(cert: str, environment: Mapping[str, str]) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _moved(value: str, place: str, files: dict[str, Path]) -> list[str]:
+def _moved(value: str, place: str, files: dict[str, Path | bytes]) -> list[str]:
     """Return URLs unchanged and this machine's paths as paths in the container; drop paths that do not exist."""
     words = []
     for number, word in enumerate(value.split()):
@@ -149,12 +170,6 @@ def _moved(value: str, place: str, files: dict[str, Path]) -> list[str]:
             words.append(f"{place}/{number}")
             files[words[-1]] = path.absolute()
     return words
-
-
-def _is_here(values: Iterable[str]) -> bool:
-    """Return whether a URL names this machine, which a container in its own network does not reach."""
-    hosts = {urlsplit(word).hostname for value in values for word in value.split() if "://" in word}
-    return bool(hosts & {"localhost", "127.0.0.1", "::1"})
 
 
 # What a builder's pip fetched, on a volume of this audit.
@@ -175,7 +190,6 @@ SHARE_OF_MEMORY = 0.75
 class PipContainer:
     """A container that sleeps until a program is run in it."""
 
-    client: DockerClient
     container: Container
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -186,15 +200,14 @@ class PipContainer:
                 self.container.put_archive("/", stream)
 
     def run(self, argv: list[str], deadline_s: float, **environment: str) -> Ended:
-        """Run a program; its standard output and errors are joined in their order.
+        """Run a program; its standard output and errors are joined in their order, of very long ones the end.
 
         Raises EngineError if it cannot be stopped at the deadline, or the engine's disk is full.
         """
         command = ["sh", "-c", f"exec 2>&1; {UNTIL}", "sh", f"{deadline_s:g}", *argv]
         started = time.monotonic()
-        ended = execution.run_process(
-            self.client, self.container, command, deadline_s + GRACE_S, {**self.environment, **environment}
-        )
+        variables = {**self.environment, **environment}
+        ended = execution.run_until(self.container, command, deadline_s + GRACE_S, variables, keeps_end=True)
         if ended.exit_code is None:
             raise EngineError(key=argv[0], found="it cannot be stopped in a container", todo=SEE_LOG)
         if ended.exit_code and no_space(ended.stdout):
@@ -233,7 +246,7 @@ def open_builder(
         image_id,
         environment,
         volumes={wheels_volume(owner): {"bind": WHEELS, "mode": "rw"}} if fetches else {},
-        network_mode="host" if settings.host_network else "bridge",
+        network_mode="bridge",
     )
     inside.put(dict(settings.files))
     return inside
@@ -293,7 +306,7 @@ def _open(
             labels=labels_of(owner),
             **options,
         )
-    return PipContainer(client, container, environment)
+    return PipContainer(container, environment)
 
 
 # setuptools-scm asks git for a project's version, and pip clones git URLs.

@@ -44,7 +44,8 @@ def last_words(output: str) -> str:
     """Return the lines that say why pip, or a program that it ran, failed: a few, short enough for a table."""
     if conflict := CONFLICT.search(output):
         return _shortened([f"conflict: {'; '.join(line.strip() for line in conflict[1].splitlines())}"])
-    starts = [start.end() for start in PROGRAM.finditer(output)]
+    # Of a very long output the beginning is cut.
+    starts = [start.end() for start in PROGRAM.finditer(output)] or [0] * bool(PROGRAM_END.search(output))
     said = PROGRAM_END.split(output[starts[-1] :], maxsplit=1)[0] if starts else output
     lines = [line.strip() for line in said.splitlines()]
     lines = [line for line in lines if line and not NOISE.match(line)]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -60,6 +63,11 @@ def plain_path(value: str) -> Path:
     return Path(value.partition("#")[0])
 
 
+def real_path(path: Path) -> Path:
+    """Return where a path leads; of one that leads in a circle something, and no error."""
+    return Path(os.path.realpath(path))
+
+
 def fragment(url: str) -> str:
     return f"#{part}" if (part := urlsplit(url).fragment) else ""
 
@@ -89,6 +97,7 @@ OWN_OPTIONS = re.compile(r"\s+(?=--?[A-Za-z])")
 VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 NAMED_URL = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*@\s*(\S+)(.*)$", re.DOTALL)
 PASSWORD = re.compile(r"://[^/@\s]+@")
+HOST = re.compile(r"://(?:[^/@\s]*@)?(\[[^\]\s]+\]|[^/:?#\s]+)")
 # Options for all requirements of a file, and whether a value follows.
 GLOBAL = {
     "--index-url": True,
@@ -127,6 +136,12 @@ class Requirements:
     constraints: list[Line] = field(default_factory=list)
     options: list[str] = field(default_factory=list)  # for all lines, in pip's syntax
     links: list[Path] = field(default_factory=list)  # paths of this machine that --find-links names
+    refused: list[RequirementsError] = field(default_factory=list)  # what a package's build may not be given
+
+    def require_allowed(self) -> None:
+        """Raise the first error of what a package's build may not be given."""
+        for error in self.refused:
+            raise error
 
     @property
     def hashed(self) -> bool:
@@ -143,8 +158,9 @@ class Requirements:
 class Reader:
     """Collects the lines of the files in order; a file that is included twice is read twice, as pip does."""
 
-    def __init__(self, read_text: ReadText, exists: Exists) -> None:
+    def __init__(self, read_text: ReadText, exists: Exists, folders: Sequence[Path]) -> None:
         self._read_text, self._exists = read_text, exists
+        self._folders = list(dict.fromkeys(map(real_path, folders)))
         self._open: list[Path] = []
         self._files = 0
         self.read = Requirements()
@@ -185,6 +201,11 @@ class Reader:
 
     def _read_line(self, line: Line, is_constraint: bool) -> None:
         text = line.text
+        if here := host_of_this_machine(text):
+            todo = "Name it by an address that containers reach."
+            self.read.refused.append(
+                _wrong(line, f"'{here}' is the container itself, in which packages are built", todo)
+            )
         if not text.startswith("-"):
             self._add(self.requirement(line), is_constraint)
             return
@@ -262,11 +283,32 @@ class Reader:
         return text.endswith(ARCHIVE) and self._on_this_machine(line, Path(text)) is not None
 
     def _on_this_machine(self, line: Line, path: Path) -> Path | None:
-        """Return the path below the current folder, where pip looks, or else below the folder of the file."""
+        """Return the path below the current folder, where pip looks, or else below the folder of the file.
+
+        One that leads elsewhere is refused: what is copied into a build, a package's code can send away.
+        """
         for place in (path, Path(line.file).parent / path):
             if self._exists(place):
+                if not any(real_path(place).is_relative_to(folder) for folder in self._folders):
+                    found = f"'{path}' is outside of {' and '.join(map(str, self._folders))}"
+                    todo = "Copy it there, or call Interlock in a folder that has both."
+                    self.read.refused.append(_wrong(line, found, todo))
                 return place
         return None
+
+
+def hosts_in(text: str) -> list[str]:
+    """Return the hosts of the URLs in a text."""
+    return HOST.findall(text)
+
+
+def host_of_this_machine(text: str) -> str:
+    """Return the host of the first URL in a text that names the machine it is read on; empty without one."""
+    for host in hosts_in(text):
+        with suppress(ValueError):
+            if host == "localhost" or (address := ip_address(host.strip("[]"))).is_loopback or address.is_unspecified:
+                return str(host)
+    return ""
 
 
 def _wrong(line: Line, found: str, todo: str) -> RequirementsError:

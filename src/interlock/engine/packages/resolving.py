@@ -120,7 +120,12 @@ class Resolver:
         said = self._inside.pip(*command, "-r", REQUIREMENTS, "-c", CONSTRAINTS, deadline_s=self._deadline_s)
         if said.timed_out:
             self._deadline_s = LOOKING_S
-        return parse_report(self._inside.run(["cat", REPORT], READ_S).stdout) if said.ok else said
+        if not said.ok:
+            return said
+        try:
+            return parse_report(self._inside.run(["cat", REPORT], READ_S).stdout)
+        except EngineError as error:  # a package that pip built for it wrote there, or has very long metadata
+            return replace(said, exit_code=1, stdout=error.found)
 
     def _needs(self, line: Line, said: Ended, *, is_first: bool) -> list[Line]:
         """Return what the package of a line needs, if that is why pip failed; otherwise keep the line's failure."""

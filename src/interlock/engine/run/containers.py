@@ -59,7 +59,7 @@ def create_instruments_volume(
     )
     try:
         carrier.start()
-        carrier.wait()
+        carrier.wait(timeout=SERVER_READY_S)
         files = {f"workloads/{path}": data for path, data in programs.items()}
         carrier.put_archive(MOUNT, tar_of(files).getvalue())
     finally:

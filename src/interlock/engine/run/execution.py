@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException, create_api_error_from_http_exception
+from docker.errors import DockerException, create_api_error_from_http_exception
 from docker.models.containers import Container
 from requests.exceptions import HTTPError as RefusedError
+from requests.exceptions import Timeout
 from urllib3.exceptions import HTTPError
 
 from interlock.engine.agent import LAUNCH, MOST_OUTPUT_BYTES, Agent, ProcessTimeoutError, flood, text_of
@@ -44,7 +45,6 @@ SHORT_S = 60
 
 
 def run_process(
-    client: DockerClient,
     container: Container,
     argv: list[str],
     deadline_s: float,
@@ -55,31 +55,47 @@ def run_process(
     At the deadline the container is killed, and once it prints too much: nothing in it survives. Nor does one that had
     no memory left.
     """
+    try:
+        ended = run_until(container, argv, deadline_s, environment)
+    except FloodError:
+        ended = Ended(None, flooded=True)
+    starved = not (ended.timed_out or ended.flooded or ended.ok) and ran_out_of_memory(container)
+    ended = replace(ended, out_of_memory=starved)
+    if ended.took_sandbox:
+        remove(container)
+    return ended
+
+
+def run_until(
+    container: Container,
+    argv: list[str],
+    deadline_s: float,
+    environment: Mapping[str, str] | None = None,
+    *,
+    keeps_end: bool = False,
+) -> Ended:
+    """Run argv to its end or the deadline, at which the container is killed; FloodError unless the end is kept."""
     late = threading.Event()
 
     def kill() -> None:
         late.set()
-        with suppress(APIError):
+        with suppress(DockerException):
             container.kill()
 
     timer = threading.Timer(deadline_s, kill)
     timer.daemon = True
     timer.start()
     try:
-        ended = execute(client, container.id, argv, environment)
-    except FloodError:
-        ended = Ended(None, flooded=True)
-    except DockerException as error:
+        # An engine that hangs at the deadline cannot kill, and would say nothing for as long as the longest call may.
+        output = Output(keeps_end, silent_s=deadline_s + SHORT_S)
+        ended = execute(container.client, container.id, argv, environment, output=output)
+    except (DockerException, Timeout) as error:
         if not late.is_set():
             raise EngineError(found=f"a process could not be started: {error}", todo=SEE_LOG) from None
         ended = Ended(None)
     finally:
         timer.cancel()
-    starved = not (late.is_set() or ended.flooded or ended.ok) and ran_out_of_memory(container)
-    ended = replace(ended, timed_out=late.is_set(), out_of_memory=starved)
-    if ended.took_sandbox:
-        remove(container)
-    return ended
+    return replace(ended, timed_out=late.is_set())
 
 
 def ran_out_of_memory(container: Container) -> bool:
@@ -91,29 +107,35 @@ def ran_out_of_memory(container: Container) -> bool:
     return any(int(count) > 0 for count in counted.stdout.split() if NUMBER.fullmatch(count))
 
 
-def execute(
+def execute(  # noqa: PLR0913  what is run, where and how
     client: DockerClient,
     container_id: str,
     argv: Sequence[str],
     environment: Mapping[str, str] | None = None,
+    *,
     user: str = "",
+    output: Output | None = None,
 ) -> Ended:
     """Run argv in a container to its end; errors are docker's own, or FloodError."""
     execution = client.api.exec_create(container_id, list(argv), environment=dict(environment or {}), user=user)["Id"]
-    output = run_to_end(client, execution)
+    output = run_to_end(client, execution, output or Output())
     code = client.api.exec_inspect(execution)["ExitCode"]
-    return Ended(code, text_of(output.stdout), text_of(output.stderr))
+    return Ended(code, text_of(output.stdout), text_of(output.stderr), flooded=output.is_cut)
 
 
 class Output:
-    """The stdout and stderr of a process, from the engine's frames as they come; the last one may be cut short."""
+    """The stdout and stderr of a process, from the engine's frames as they come; the last one may be cut short.
 
-    def __init__(self) -> None:
+    With `keeps_end` only the end of a long one is kept; `silent_s` is how long nothing may come.
+    """
+
+    def __init__(self, keeps_end: bool = False, silent_s: float | None = None) -> None:
+        self._keeps_end, self.is_cut, self.silent_s = keeps_end, False, silent_s
         self.stdout, self.stderr = bytearray(), bytearray()
         self._header, self._left, self._stream = bytearray(), 0, self.stdout
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes; FloodError once a stream has more than is read."""
+        """Take the next bytes; once a stream has more than is read FloodError, or its beginning goes."""
         view = memoryview(data)
         while view:
             if not self._left:
@@ -130,7 +152,10 @@ class Output:
             self._left -= len(piece)
             view = view[len(piece) :]
             if len(self._stream) > MOST_OUTPUT_BYTES:
-                raise flood()
+                if not self._keeps_end:
+                    raise flood()
+                self.is_cut = True
+                del self._stream[: -MOST_OUTPUT_BYTES // 2]
 
     def take(self) -> bytes:
         """Return what came of stdout since it was taken last; what came of stderr is left out."""
@@ -140,15 +165,15 @@ class Output:
         return data
 
 
-def run_to_end(client: DockerClient, execution: str) -> Output:
-    """Start what was created, wait for its end, and return its output; FloodError if that is too much.
+def run_to_end(client: DockerClient, execution: str, output: Output) -> Output:
+    """Start what was created, wait for its end, and return its output; FloodError if that is too much for it.
 
     The SDK's own way asks for an upgrade of the connection, and loses what a quick process prints with the headers.
     Without one it is an ordinary answer, which ends with its connection.
     """
-    api, output = client.api, Output()
+    api = client.api
     address = f"{api.base_url}/v{api.api_version}/exec/{execution}/start"
-    with api.post(address, json={"Tty": False, "Detach": False}, stream=True) as answer:
+    with api.post(address, json={"Tty": False, "Detach": False}, stream=True, timeout=output.silent_s) as answer:
         try:
             answer.raise_for_status()
             while data := answer.raw.read(RECEIVE_BYTES):

@@ -123,8 +123,7 @@ def _create_with(
         read_only=True,
         # Only a volume takes files before a container starts whose root is read-only; this one is removed with it.
         mounts=[Mount(SYMBOLS, None)] if "--symbols" in arguments else [],
-        # What it prints is read back, whatever the engine does with logs.
-        log_config=LogConfig(type="json-file"),
+        log_config=LogConfig(type="json-file", config={"max-size": f"{untrusted.MOST_RECORD}"}),  # as much as is read
         volumes={HOST_CGROUPS: {"bind": CGROUPS, "mode": "ro"}},
         labels=labels_of(owner),
     )

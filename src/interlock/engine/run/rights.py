@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from docker.types import Ulimit
+from docker.types import LogConfig, Ulimit
 
 from interlock.catalog.types import SCRATCH
 from interlock.engine.protocol import Surroundings
@@ -26,19 +26,24 @@ SCRATCH_BYTES = 768 * 2**20
 TMP, TMP_BYTES = "/tmp", 64 * 2**20  # noqa: S108  a path in a container
 # Where one limit is given Podman gives the others its own, which a root without CAP_SYS_RESOURCE cannot raise.
 ULIMITS = {"fsize": FILE_BYTES, "nofile": 4096, "nproc": PROCESSES}
+# What a container's first process prints, the engine writes on the host's disk, and whoever runs in the container can
+# write there too. A log is read back, whatever the engine does with others, and of its end alone this much is kept.
+LOG, NO_LOG = LogConfig(type="json-file", config={"max-size": "16m"}), LogConfig(type="none")
 # What root does with files and processes of several users: unpack packages, become one of them, end what it left.
 OF_ROOT = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"]
 
 
 def without_rights() -> dict[str, Any]:
     """Return a container's options with which nothing in it has, or gets, a right of the administrator."""
-    return {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "pids_limit": PROCESSES}
+    refused = {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges"]}
+    return {**refused, "pids_limit": PROCESSES, "log_config": LOG}
 
 
 def of_cell(surroundings: Surroundings) -> dict[str, Any]:
     """Return the options of a cell: nobody's user, a read-only root, and what its workload asks for in its file."""
     return {
         **without_rights(),
+        "log_config": NO_LOG,
         "user": ROOT if "root" in surroundings.rights else USER,
         "environment": {"HOME": SCRATCH},
         "read_only": "writable-root" not in surroundings.rights,

@@ -13,7 +13,6 @@ from typing import Any
 from docker import DockerClient
 from docker.errors import DockerException
 from docker.models.containers import Container
-from docker.types import LogConfig
 from docker.utils import parse_bytes
 from requests.exceptions import RequestException
 
@@ -25,7 +24,7 @@ from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import OwnStart, UserSurroundings
 from interlock.engine.run import containers, leftovers
 from interlock.engine.run.archives import ContentError, archive
-from interlock.engine.run.rights import PROCESSES
+from interlock.engine.run.rights import LOG, PROCESSES
 from interlock.errors import UsageError, WorkloadError
 
 GIL_FOLDER = "/interlock-gil"
@@ -113,8 +112,7 @@ def _create(place: Place, start: OwnStart) -> Container:
         cpuset_cpus=users.cpus,
         mem_limit=users.memory,
         pids_limit=PROCESSES,
-        # Its log is read back, whatever the engine does with logs.
-        log_config=LogConfig(type="json-file"),
+        log_config=LOG,
         volumes={place.volume: {"bind": MOUNT, "mode": "ro"}} if place.volume else {},
         labels=labels_of(place.owner),
         **replaced,
@@ -134,7 +132,7 @@ def _image_environment(client: DockerClient, image_id: str) -> dict[str, str]:
 def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: float) -> str:
     """Start a container as its image says and watch it; WorkloadError if it does not start or ends with an error."""
     with engine_errors("the engine cannot make a container"):
-        container = client.containers.create(image_id, labels=labels_of(owner), log_config=LogConfig(type="json-file"))
+        container = client.containers.create(image_id, labels=labels_of(owner), log_config=LOG)
     try:
         container.start()
         code = int(container.wait(timeout=watched_s)["StatusCode"])

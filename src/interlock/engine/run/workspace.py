@@ -73,7 +73,7 @@ class ContainerSandbox:
         return str(self.container.id)
 
     def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
-        return execution.run_process(self.client, self.container, argv, deadline_s, environment)
+        return execution.run_process(self.container, argv, deadline_s, environment)
 
     def start_agent(self) -> Agent:
         return execution.start_agent(self.client, self.container)
