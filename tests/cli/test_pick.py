@@ -76,7 +76,7 @@ def _runs(described: Experiment, workload: str, number: int, seconds: Sequence[f
     return [pyperf_runs.in_block(run, block, Estimator.MEDIAN) for block, run in enumerate(found)]
 
 
-MEASURE = "interlock matrix --workloads locks --variants cpython-3.13,cpython-3.14,cpython-3.14t"
+MEASURE = "interlock matrix --workloads locks --variants cpython-3.13,cpython-3.14,cpython-3.14t --quick"
 OURS: Figures = {
     "cpython-3.13": {"locks/queue": SIX},
     "cpython-3.14": {"locks/queue": noisy(0.8)},
@@ -206,6 +206,16 @@ def test_a_trial_is_given_what_the_folders_own_defaults_do_not_say(
     needed = command.trial_options(tmp_path)
     words = None if needed is None else [word for word in shlex.split(needed) if word.startswith(("-", ":"))]
     assert words == options
+
+
+def test_the_folders_own_file_that_asks_another_question_is_named(
+    entry: Entry, run: Entry, shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In two folders two answers stood, and nothing said that one of them was asked by a file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "interlock.toml").write_text("[workloads]\nstartup = 1\n", encoding="utf-8")
+    assert picked(run("--json")[1]).also.endswith("asked by interlock.toml")
+    assert "asked by" not in picked(run("--json", "--workload", "startup")[1]).also
 
 
 def test_a_mode_is_recommended_with_its_env_line(run: Entry, project: Path) -> None:

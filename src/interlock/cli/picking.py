@@ -37,7 +37,7 @@ from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog.defaults import TrialDefaults, own_table, read_defaults
 from interlock.catalog.project import Catalog, ProjectPaths, data_folder
 from interlock.catalog.types import split_label
-from interlock.cli import progress
+from interlock.cli import main, progress
 from interlock.cli.images import build_options
 from interlock.cli.options import console, open_project, split_names
 from interlock.cli.pick import PickOptions
@@ -90,7 +90,7 @@ def run(options: PickOptions) -> None:
             evidence, ranked = advice.decide_with_audits(evidence, test.audit)
     other_evidence = _others(evidence, shipped) if ranked.chosen or evidence.measured_otherwise else []
     image = _image(evidence, ranked, containers)
-    also = _also(evidence.recorded, own, options.results or paths.results)
+    also = "; ".join(filter(None, [_also(evidence.recorded, own, options.results or paths.results), _asked_by()]))
     here = ThisMachine(host, engine, trial_options(Path.cwd()), also)
     picked = advice.advise(evidence, ranked, here, image, other_evidence)
     if options.as_json:
@@ -150,8 +150,14 @@ def _also(taken: RecordedExperiment, own: list[RecordedExperiment], here: Path) 
     if not taken.shipped:
         return "the project's: --from project"
     if not own:
-        return f"yours: none in {_in_home(here)}; `interlock matrix` measures them"
+        return f"yours: none in {_in_home(here)}"
     return f"yours: {len(own)} experiment{'s' * (len(own) > 1)}; see `interlock pick --from {own[0].whose}`"
+
+
+def _asked_by() -> str:
+    """Return which file of this folder asks what no option does: in another folder it is another question."""
+    given = main.given
+    return f"asked by {given.file}" if {"--workload", "--cpus"} & given.keys.keys() else ""
 
 
 def _in_home(folder: Path) -> str:

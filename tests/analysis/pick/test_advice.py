@@ -400,6 +400,52 @@ def test_a_line_is_for_the_chosen_one_the_newest_release_and_the_newest_without_
     assert advice_on(make_evidence(figures, variants=variants)).named == ["fast", "new", "free"]
 
 
+SERVICE = make_workload(
+    "service",
+    benchmarks=[
+        make_benchmark("waits", cpus="one", counts_for="one"),
+        make_benchmark("computes-1", scaling={"name": "computes", "workers": 1}, counts_for="named"),
+        make_benchmark("computes-8", scaling={"name": "computes", "workers": 8}, counts_for="named"),
+    ],
+)
+FREE = {"proof": {"thread_flavour": "free-threaded", "gil": "off", "thread_library": "libc.so.6"}}
+
+
+@pytest.mark.parametrize(
+    ("weights", "cpus", "asked"),
+    [
+        (["service"], 2, "elsewhere"),
+        (["service/computes-8"], 2, "computing"),
+        (["service/waits=1", "service/computes-8=3"], 2, ""),
+        (["service/waits"], 1, None),
+    ],
+)
+def test_one_without_a_gil_has_two_sides_whichever_is_asked(weights: list[str], cpus: int, asked: str | None) -> None:
+    """Asked of a service it said STAY by one side alone: who has the other one never saw what he would gain."""
+    names = [f"service/{benchmark.name}" for benchmark in SERVICE.benchmarks]
+    factors = {"base": (1, 1, 1), "free": (1.25, 1.1, 0.5), "other": (0.9, 0.9, 0.9)}
+    figures: Figures = {label: dict(zip(names, map(noisy, of), strict=True)) for label, of in factors.items()}
+    experiment = {"workloads": {"service": SERVICE}}
+    pick = advice_on(make_evidence(figures, weights, variants={"free": FREE}, experiment=experiment, cpus=cpus))
+    rows = {row.label: row for row in pick.contenders}
+    assert rows["other"].sides is rows["base"].sides is None
+    sides = rows["free"].sides
+    assert (sides is None) is (asked is None)
+    if sides is not None:
+        assert sides.computing.estimate == pytest.approx(2, rel=0.02)
+        assert sides.elsewhere.estimate == pytest.approx(0.8, rel=0.02)
+        assert {side for side in ("computing", "elsewhere") if getattr(sides, side) == rows["free"].speed} == (
+            {asked} if asked else set()
+        )
+
+
+def test_a_side_without_figures_is_not_said() -> None:
+    figures: Figures = {"base": {"service/waits": SIX}, "free": {"service/waits": noisy(1.25)}}
+    (free, _) = sorted(advice_on(make_evidence(figures, ["service"], variants={"free": FREE}, cpus=2)).contenders,
+                       key=lambda row: row.label == "base")  # fmt: skip
+    assert free.sides is None
+
+
 def test_how_far_this_machine_is_from_the_experiments_is_a_part_of_the_answer() -> None:
     evidence = material_of(shipped=True)
     elsewhere = ThisMachine({**evidence.experiment.host, "cores": 64}, evidence.experiment.host["engine"])

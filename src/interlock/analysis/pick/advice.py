@@ -37,6 +37,7 @@ from interlock.results.answers import (
     Rank,
     Recommendation,
     Share,
+    Sides,
     Standing,
     VariantAudit,
 )
@@ -189,7 +190,8 @@ def advise(
     experiment, criteria = evidence.experiment, evidence.criteria
     apart = machine_differences(experiment.host, here)
     is_here = not (evidence.recorded.shipped or apart)
-    where = experiment.settings.where.words if is_here else []
+    # Other machines' figures are soon replaced by quick ones of this one, and those by a full experiment.
+    where = experiment.settings.where.words if is_here else ["--quick"]
     workloads = [workload for workload, _ in evidence.shares]
     named = _named(evidence, ranked)
     measure = measuring_command(workloads, _to_measure(evidence, ranked, named), criteria, where)
@@ -273,6 +275,7 @@ def _contender(evidence: Evidence, row: RankedVariant) -> Contender:
         start_s=_start_s(evidence, row.label),
         image_bytes=_image_bytes(evidence, row.label),
         built_otherwise=evidence.built_otherwise(row.label),
+        sides=row.sides and Sides(computing=speed_of(row.sides[0]), elsewhere=speed_of(row.sides[1])),
     )
 
 
