@@ -189,6 +189,9 @@ def test_whose_figures_answer_can_be_chosen_and_is_said(run: Entry, project: Pat
     ("text", "table", "options"),
     [
         ("FROM a\nEXPOSE 80/tcp\n", "", ["--http", ":80/", "--load"]),
+        # As `init` reads it: it took another port and path than `pick`.
+        ("FROM a AS b\nEXPOSE 1\nFROM b\nEXPOSE 80\n", "", ["--http", ":80/", "--load"]),
+        ("FROM a\nHEALTHCHECK CMD curl -f http://localhost:81/up\n", "", ["--http", ":81/up", "--load"]),
         ("FROM a\n", "", ["--http", ":8000/", "--load"]),
         ("FROM a\n", '[trial]\nhttp = ":80/health"\n', ["--load"]),
         ("FROM a\n", '[trial]\nhttp = ":80/health"\nload = "wrk {url}"\n', []),
@@ -203,9 +206,25 @@ def test_a_trial_is_given_what_the_folders_own_defaults_do_not_say(
         (tmp_path / "Dockerfile").write_text(text, encoding="utf-8")
     if table:
         (tmp_path / "interlock.toml").write_text(table, encoding="utf-8")
-    needed = command.trial_options(tmp_path)
-    words = None if needed is None else [word for word in shlex.split(needed) if word.startswith(("-", ":"))]
+    own = command.own_dockerfile(tmp_path)
+    words = None if own is None else [word for word in shlex.split(own.options) if word.startswith(("-", ":"))]
     assert words == options
+
+
+def test_a_dockerfile_of_another_name_is_named_in_each_command_and_one_that_cannot_be_read_in_none(
+    tmp_path: Path,
+) -> None:
+    """A folder with a Containerfile got `interlock trial .`, which finds no Dockerfile."""
+    (tmp_path / "Containerfile").write_text("FROM a\n", encoding="utf-8")
+    own = command.own_dockerfile(tmp_path)
+    assert own is not None
+    assert (own.file, own.options.split()[:2]) == ("Containerfile", ["--file", "Containerfile"])
+    (tmp_path / "interlock.toml").write_text('[trial]\nfile = "Containerfile"\n', encoding="utf-8")
+    own = command.own_dockerfile(tmp_path)
+    assert own is not None
+    assert "--file" not in own.options
+    (tmp_path / "compose.yaml").write_text("a: [", encoding="utf-8")
+    assert command.own_dockerfile(tmp_path) is None
 
 
 def test_the_folders_own_file_that_asks_another_question_is_named(

@@ -11,6 +11,7 @@ import pytest
 
 from interlock.analysis.pick.advice import (
     ImageHere,
+    OwnDockerfile,
     Ranking,
     ThisMachine,
     advise,
@@ -371,11 +372,11 @@ def test_a_mode_brings_its_environment_and_its_options() -> None:
 def test_the_next_command_works_in_the_folder_where_it_is_printed(local: LocalImage, expected: str) -> None:
     evidence = material_of()
     host = evidence.experiment.host
-    service = ThisMachine(host, host["engine"], trial="--http :8080/")
+    service = ThisMachine(host, host["engine"], OwnDockerfile("Containerfile", "--http :8080/"))
     first, *_, last = advice_on(evidence, local, service).next
     assert first.startswith("interlock trial . --variants fast --http :8080/")
-    assert last == "interlock swap Dockerfile --to fast"
-    empty = advice_on(evidence, local, ThisMachine(host, host["engine"], trial=None)).next
+    assert last == "interlock swap Containerfile --to fast"
+    empty = advice_on(evidence, local, ThisMachine(host, host["engine"], None)).next
     assert empty[-1] == expected
     assert all(command.startswith(("interlock matrix", expected)) for command in empty)
 

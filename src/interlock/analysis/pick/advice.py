@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -48,7 +49,15 @@ FACT_FORMATS = {"cores": "{} cores", "kernel": "Linux {}", "storage driver": "st
 # Families that people choose a newer interpreter from.
 ASKED_ABOUT = ("release-lines", "free-threading")
 # The address and the load that a service is tried with; the reader changes them.
-ADDRESS, LOAD, USUAL_PORT = "--http :{port}/", "--load 'wrk -t1 -c4 -d3s {url}/'", 8000
+ADDRESS, LOAD, USUAL_PORT = "--http :{port}{path}", "--load 'wrk -t1 -c4 -d3s {url}/'", 8000
+
+
+@dataclass(frozen=True)
+class OwnDockerfile:
+    """The Dockerfile of the current folder, and the options that a trial of it needs."""
+
+    file: str = "Dockerfile"
+    options: str = f"{ADDRESS.format(port=USUAL_PORT, path='/')} {LOAD}"
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ class ThisMachine:
 
     host: Mapping[str, Any]
     engine: Mapping[str, Any] | None = None
-    trial: str | None = f"{ADDRESS.format(port=USUAL_PORT)} {LOAD}"  # a trial's options; None without a Dockerfile
+    own: OwnDockerfile | None = OwnDockerfile()
     also: str = ""  # which other figures there are, and how they are asked
 
     @property
@@ -411,9 +420,9 @@ def _next_commands(ranked: Ranking, local: LocalImage, here: ThisMachine, measur
         return list(measure)
     label = ranked.chosen.label
     variant = split_label(label)[0]
-    if here.trial is not None and here.has_containers:
-        trial = f"interlock trial . --variants {label} {here.trial}".rstrip()
-        return [trial, *measure, f"interlock swap Dockerfile --to {label}"]
+    if here.own is not None and here.has_containers:
+        trial = f"interlock trial . --variants {label} {here.own.options}".rstrip()
+        return [trial, *measure, f"interlock swap {shlex.quote(here.own.file)} --to {label}"]
     without = "" if here.has_containers else " --engine host"
     is_there = local not in {LocalImage.ABSENT, LocalImage.UNKNOWN}
     return [*measure, f"interlock check {variant}" if is_there else f"interlock build {variant}{without}"]
