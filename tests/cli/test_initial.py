@@ -5,26 +5,18 @@ from __future__ import annotations
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from interlock.catalog.defaults import read_defaults
-from interlock.cli.initial import Service, find_service, next_commands
+from interlock.cli.initial import next_commands
 from interlock.cli.main import app
 from interlock.errors import CatalogError, InterlockError, UsageError
+from interlock.trial.own_service import Service
 from tests.builders import ROOT
 
 PYPROJECT = '[project]\nname = "shop"\ndependencies = ["flask"]  # a comment\n'
-
-COMPOSE = """\
-services:
-  db: {image: y}
-  web:
-    build: {context: ., dockerfile: D}
-    ports: ['80:5000']
-"""
 
 
 @pytest.fixture
@@ -75,35 +67,6 @@ def test_a_pyproject_that_is_no_toml_is_left_as_it_is(folder: Path) -> None:
     with pytest.raises(CatalogError, match=r"pyproject\.toml: not valid TOML"):
         interlock("init")
     assert [path.name for path in folder.iterdir()] == ["pyproject.toml"]
-
-
-@pytest.mark.parametrize(
-    ("files", "told"),
-    [
-        ({}, {}),
-        ({"Dockerfile": "FROM x\nCMD gunicorn -b 0.0.0.0:8080 a:b\n"}, {"port": 8080, "file": "Dockerfile"}),
-        ({"Dockerfile": 'FROM x\nCMD ["uvicorn", "--port", "9000"]\nEXPOSE 9001\n'}, {"port": 9001}),
-        (
-            {"Dockerfile": "FROM x\nHEALTHCHECK CMD curl -f http://localhost:7000/up || exit 1\n"},
-            {"port": 7000, "health": "/up"},
-        ),
-        ({"compose.yaml": COMPOSE}, {"file": "D", "port": 5000}),
-        ({"compose.yaml": "services: [1]\n"}, {}),
-        (
-            {"requirements.txt": "Flask>=3\n", "uv.lock": "broken"},
-            {"requirement": "requirements.txt", "framework": "flask"},
-        ),
-        ({"Dockerfile": "FROM x\nEXPOSE 80\n", "requirements.txt": "fastapi\n"}, {"health": "/openapi.json"}),
-    ],
-)  # fmt: skip
-def test_a_service_is_what_the_files_of_its_folder_say(
-    folder: Path, files: dict[str, str], told: dict[str, Any]
-) -> None:
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    found = find_service(folder)
-    assert {name: getattr(found, name) for name in told} == told
-    assert told or found == Service()
 
 
 def test_the_next_commands_need_what_is_there_alone() -> None:

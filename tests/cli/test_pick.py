@@ -76,7 +76,7 @@ def _runs(described: Experiment, workload: str, number: int, seconds: Sequence[f
     return [pyperf_runs.in_block(run, block, Estimator.MEDIAN) for block, run in enumerate(found)]
 
 
-MEASURE = "interlock matrix --workloads locks --variants cpython-3.13,cpython-3.14,cpython-3.14t"
+MEASURE = "interlock matrix --workloads locks --variants cpython-3.13,cpython-3.14,cpython-3.14t --quick"
 OURS: Figures = {
     "cpython-3.13": {"locks/queue": SIX},
     "cpython-3.14": {"locks/queue": noisy(0.8)},
@@ -189,6 +189,9 @@ def test_whose_figures_answer_can_be_chosen_and_is_said(run: Entry, project: Pat
     ("text", "table", "options"),
     [
         ("FROM a\nEXPOSE 80/tcp\n", "", ["--http", ":80/", "--load"]),
+        # As `init` reads it: it took another port and path than `pick`.
+        ("FROM a AS b\nEXPOSE 1\nFROM b\nEXPOSE 80\n", "", ["--http", ":80/", "--load"]),
+        ("FROM a\nHEALTHCHECK CMD curl -f http://localhost:81/up\n", "", ["--http", ":81/up", "--load"]),
         ("FROM a\n", "", ["--http", ":8000/", "--load"]),
         ("FROM a\n", '[trial]\nhttp = ":80/health"\n', ["--load"]),
         ("FROM a\n", '[trial]\nhttp = ":80/health"\nload = "wrk {url}"\n', []),
@@ -203,9 +206,35 @@ def test_a_trial_is_given_what_the_folders_own_defaults_do_not_say(
         (tmp_path / "Dockerfile").write_text(text, encoding="utf-8")
     if table:
         (tmp_path / "interlock.toml").write_text(table, encoding="utf-8")
-    needed = command.trial_options(tmp_path)
-    words = None if needed is None else [word for word in shlex.split(needed) if word.startswith(("-", ":"))]
+    own = command.own_dockerfile(tmp_path)
+    words = None if own is None else [word for word in shlex.split(own.options) if word.startswith(("-", ":"))]
     assert words == options
+
+
+def test_a_dockerfile_of_another_name_is_named_in_each_command_and_one_that_cannot_be_read_in_none(
+    tmp_path: Path,
+) -> None:
+    """A folder with a Containerfile got `interlock trial .`, which finds no Dockerfile."""
+    (tmp_path / "Containerfile").write_text("FROM a\n", encoding="utf-8")
+    own = command.own_dockerfile(tmp_path)
+    assert own is not None
+    assert (own.file, own.options.split()[:2]) == ("Containerfile", ["--file", "Containerfile"])
+    (tmp_path / "interlock.toml").write_text('[trial]\nfile = "Containerfile"\n', encoding="utf-8")
+    own = command.own_dockerfile(tmp_path)
+    assert own is not None
+    assert "--file" not in own.options
+    (tmp_path / "compose.yaml").write_text("a: [", encoding="utf-8")
+    assert command.own_dockerfile(tmp_path) is None
+
+
+def test_the_folders_own_file_that_asks_another_question_is_named(
+    entry: Entry, run: Entry, shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In two folders two answers stood, and nothing said that one of them was asked by a file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "interlock.toml").write_text("[workloads]\nstartup = 1\n", encoding="utf-8")
+    assert picked(run("--json")[1]).also.endswith("asked by interlock.toml")
+    assert "asked by" not in picked(run("--json", "--workload", "startup")[1]).also
 
 
 def test_a_mode_is_recommended_with_its_env_line(run: Entry, project: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from interlock.catalog import project as catalogs
 from interlock.cli.options import MatrixOptions
-from interlock.cli.settings import require_no_contradiction, resumed_place, settings_from, usual_budget_s
+from interlock.cli.settings import require_no_contradiction, resumed_place, settings_from
 from interlock.engine.machine import facts
 from interlock.errors import UsageError
+from interlock.measure.forecast import usual_budget_s
 from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment, Times
 from tests.builders import ROOT, make_experiment

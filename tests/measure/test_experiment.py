@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -256,6 +257,38 @@ def test_the_first_look_alone_leaves_a_record_that_goes_on_with_all_rows(tmp_pat
     assert (after.ended_by, after.unfinished, after.started) == ("", [], before.started)
     # Before the first block, and between the two workloads; the last report is the whole one's.
     assert written == [folder] * 2
+
+
+@pytest.mark.parametrize(("budget_s", "expected"), [(105, [4, 4]), (1000, [6, 6]), (20, [3, 0])])
+def test_of_a_budget_every_row_has_its_first_rounds_before_any_has_more(
+    budget_s: float, expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three workloads of four were decided and refined, and the fourth had one round for all of its rows."""
+    clock, at_work, started = [0.0], ["", ""], Counter[tuple[str, str]]()
+    monkeypatch.setattr("interlock.measure.ending.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    given, names = small_assignment(tmp_path), ["cpython-3.13", "cpython-3.14"]
+    settings = given.settings.model_copy(update={"variants": names, "rounds": 4, "rounds_limit": 6})
+    given = dataclasses.replace(given, built=list(map(make_built, names)), settings=settings)
+
+    class Wavering(DyingEngine):
+        """Processes of the second workload take three times as long, and no row is ever decided."""
+
+        def run(self, sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
+            ended = super().run(sandbox, argv)
+            clock[0] += {"first": 2, "second": 6}.get(at_work[0], 0) * ("--loops" in argv)
+            started[at_work[0], at_work[1]] += 1
+            wavers = at_work[1] == names[1] and started[at_work[0], at_work[1]] % 2
+            return make_ended(ended.stdout.replace("0.5", "0.63")) if wavers else ended
+
+    def note(update: ProgressUpdate) -> None:
+        at_work[:] = update.workload, update.subject
+
+    folder = experiment.run(cast(Engine, Wavering(999)), given, Observers(note, ending=Ending(budget_s)))
+    found = store.read_experiment(folder)
+    paths = [store.cell_path(folder, found.host["folder"], names[1], None, name) for name in ("first", "second")]
+    values = [store.read_values(path) for path in paths]
+    assert [len(each["uncontended"].processes) if each else 0 for each in values] == expected
+    assert bool(found.ended_by) is (budget_s < 1000)
 
 
 def test_what_a_signal_ends_before_anything_is_measured_has_a_record_of_its_builds(tmp_path: Path) -> None:

@@ -169,6 +169,12 @@ class Benchmark(Data):
         default=None, description="How its number of system calls is shown; without it the benchmark is not profiled."
     )
 
+    @property
+    def computes_in_threads(self) -> bool:
+        """Return whether it has several threads that need a CPU each, and may have them."""
+        scaling = self.scaling
+        return scaling is not None and scaling.workers > 1 and not scaling.wait and self.parallel == 1
+
 
 def expand_workers(data: Any) -> Any:
     """Return a workload's data with a copy of each benchmark for each number in its `workers`.

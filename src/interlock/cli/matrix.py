@@ -31,14 +31,13 @@ from interlock.cli.settings import (
     say_resumed,
     settings_from,
     unfinished,
-    usual_budget_s,
 )
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Engine, Feature
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import helpers_of
-from interlock.measure.forecast import Forecast
+from interlock.measure.forecast import Forecast, usual_budget_s
 from interlock.measure.resumable import remaining
 from interlock.measure.stages import StagedRun
 from interlock.measure.watching import Observers
@@ -91,7 +90,8 @@ def matrix(
     print_known(paths, settings)
     # An experiment that is resumed has ended in time once.
     ending = Ending(asked.budget_s or (None if began else usual_budget_s(asked)))
-    earlier = store.readable_experiments(store.experiments_below(paths.results))
+    places = dict.fromkeys(each for of in (paths.reference, paths.results) for each in store.experiments_below(of))
+    earlier = store.readable_experiments(places)
     forecast = Forecast(paths, known, settings, earlier, ending)
     rest = forecast.of_all(settings.to_build)
     with ready_machine(

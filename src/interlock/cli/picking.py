@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-import re
+import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from interlock import untrusted
 from interlock.analysis.pick import advice
-from interlock.analysis.pick.advice import ImageHere, ThisMachine
+from interlock.analysis.pick.advice import ImageHere, OwnDockerfile, ThisMachine
 from interlock.analysis.pick.criteria import (
     Criteria,
     parse_month,
@@ -37,7 +37,7 @@ from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog.defaults import TrialDefaults, own_table, read_defaults
 from interlock.catalog.project import Catalog, ProjectPaths, data_folder
 from interlock.catalog.types import split_label
-from interlock.cli import progress
+from interlock.cli import main, progress
 from interlock.cli.images import build_options
 from interlock.cli.options import console, open_project, split_names
 from interlock.cli.pick import PickOptions
@@ -47,13 +47,15 @@ from interlock.engine.names import find_tagged
 from interlock.engine.packages import dependency_files
 from interlock.engine.packages.audit import audit
 from interlock.engine.packages.dependency_files import Dependencies
-from interlock.errors import EngineError, PickError, UsageError, nearest
+from interlock.errors import EngineError, InterlockError, PickError, UsageError, nearest
 from interlock.report import pick
 from interlock.results import store
 from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAudit, Whose
 from interlock.results.commands import runnable
 from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.results.sums import read_sums
+from interlock.swap.files import DOCKERFILES
+from interlock.trial.own_service import find_service
 
 
 def run(options: PickOptions) -> None:
@@ -90,8 +92,8 @@ def run(options: PickOptions) -> None:
             evidence, ranked = advice.decide_with_audits(evidence, test.audit)
     other_evidence = _others(evidence, shipped) if ranked.chosen or evidence.measured_otherwise else []
     image = _image(evidence, ranked, containers)
-    also = _also(evidence.recorded, own, options.results or paths.results)
-    here = ThisMachine(host, engine, trial_options(Path.cwd()), also)
+    also = "; ".join(filter(None, [_also(evidence.recorded, own, options.results or paths.results), _asked_by()]))
+    here = ThisMachine(host, engine, own_dockerfile(Path.cwd()), also)
     picked = advice.advise(evidence, ranked, here, image, other_evidence)
     if options.as_json:
         sys.stdout.write(picked.model_dump_json(indent=1) + "\n")
@@ -150,8 +152,14 @@ def _also(taken: RecordedExperiment, own: list[RecordedExperiment], here: Path) 
     if not taken.shipped:
         return "the project's: --from project"
     if not own:
-        return f"yours: none in {_in_home(here)}; `interlock matrix` measures them"
+        return f"yours: none in {_in_home(here)}"
     return f"yours: {len(own)} experiment{'s' * (len(own) > 1)}; see `interlock pick --from {own[0].whose}`"
+
+
+def _asked_by() -> str:
+    """Return which file of this folder asks what no option does: in another folder it is another question."""
+    given = main.given
+    return f"asked by {given.file}" if {"--workload", "--cpus"} & given.keys.keys() else ""
 
 
 def _in_home(folder: Path) -> str:
@@ -159,20 +167,22 @@ def _in_home(folder: Path) -> str:
     return f"~{str(folder).removeprefix(home)}" if home and folder.is_relative_to(home) else str(folder)
 
 
-EXPOSED = re.compile(r"^\s*EXPOSE\s+([0-9]{1,5})\b", re.MULTILINE | re.IGNORECASE)
-
-
-def trial_options(folder: Path) -> str | None:
-    """Return what a trial of the Dockerfile in this folder needs beside the user's own defaults; None without one."""
-    path = next((folder / name for name in ("Dockerfile", "Containerfile") if (folder / name).is_file()), None)
-    if path is None:
+def own_dockerfile(folder: Path) -> OwnDockerfile | None:
+    """Return this folder's Dockerfile, and what its trial needs beside the user's own defaults; None without one."""
+    try:
+        service = find_service(folder)
+    except InterlockError:  # `trial` says what is wrong with it
         return None
     table = own_table(folder)
     own = read_defaults(table).trial if table else TrialDefaults()
-    port = EXPOSED.search(path.read_text("utf-8", "replace"))
-    address = advice.ADDRESS.format(port=port[1] if port else advice.USUAL_PORT)
-    needed = [address if own.http is None else "", advice.LOAD if own.load is None else ""]
-    return " ".join(filter(None, needed)) if own.cmd is None or own.http else ""
+    file = own.file or service.file
+    if not file:
+        return None
+    options = [f"--file {shlex.quote(file)}" if file not in {own.file, DOCKERFILES[0]} else ""]
+    if own.cmd is None or own.http:
+        address = advice.ADDRESS.format(port=service.port or advice.USUAL_PORT, path=service.health or "/")
+        options += [address if own.http is None else "", advice.LOAD if own.load is None else ""]
+    return OwnDockerfile(file, " ".join(filter(None, options)))
 
 
 def _evidence(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> Evidence:

@@ -272,8 +272,9 @@ class MeasureProgress:
 
     def __call__(self, update: ProgressUpdate) -> None:
         now = time.monotonic()
-        if update.workload and update.activity != "preparing" and update.workload not in self._seen:
-            self._seen.append(update.workload)
+        if update.workload and update.activity != "preparing" and [update.workload] != self._seen[-1:]:
+            # After the first rounds of all it is each one's turn again.
+            self._seen = [*(self._seen if update.workload not in self._seen else []), update.workload]
             self._workload_start = now
         line = self.status(update, now)
         self._display.show(line)

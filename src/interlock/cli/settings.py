@@ -22,9 +22,6 @@ from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment
 from interlock.results.settings import Settings, Where
 
-# README's first command, the core set with --quick, is to end in half an hour, builds included.
-QUICK_CORE_S = 16 * 60.0
-
 
 def settings_from(
     known: Catalog, options: MatrixOptions, results: Path | None = None, budget: str | None = None
@@ -63,12 +60,6 @@ WORDS = (EVERYTHING, CORE)
 def new_seed(wanted: int | None) -> int:
     """Return the seed that was given, else a random one."""
     return random.SystemRandom().randrange(2**32) if wanted is None else wanted
-
-
-def usual_budget_s(settings: Settings) -> float | None:
-    """Return the budget that the core set has with --quick, unless the number of rounds is fixed."""
-    is_core = (settings.variants_word, settings.workloads_word) == (CORE, CORE)
-    return QUICK_CORE_S if settings.quick and settings.looks and is_core else None
 
 
 # What an option sets, where it is not the field of its own name, and how it is typed.

@@ -38,11 +38,10 @@ class _Notes(PlainConsole):
 
 
 notes = _Notes(stderr=True)
-DEFAULT = Path("Dockerfile")
+DEFAULT = Path(files.DOCKERFILES[0])
 STYLES = {Weight.BREAKS: "red", Weight.MAY_BREAK: "yellow", Weight.KNOW: ""}
 # Control characters, but for tabs and the ends of lines and pages, which `patch` has to find in the diff.
 STEERING = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
-OTHERS = ("Containerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
 
 
 def swap_command(
@@ -140,7 +139,8 @@ def _check_options(to: str | None, write: bool, revert: bool, check_only: bool, 
 def _place(file: Path | None) -> Path:
     path = file or DEFAULT
     if not path.exists():
-        there = [name for name in OTHERS if file is None and Path(name).exists()]
+        usual = (*files.DOCKERFILES, *files.COMPOSE_FILES)
+        there = [name for name in usual if file is None and Path(name).exists()]
         todo = f"Give the file: interlock swap {there[0]}" if there else "Give the file or the folder to change."
         raise StoreError(file=str(path), found="no such file", todo=todo)
     return path

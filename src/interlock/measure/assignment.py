@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from interlock.analysis.verdicts import LOOKS, MOST_ROUNDS
@@ -94,8 +94,15 @@ class Assignment:
 
     @property
     def to_measure(self) -> list[str]:
-        """Return what to measure, in its order: of an experiment that is resumed, what is not complete."""
+        """Return what to measure, in its order: of an experiment that is resumed, what is not complete.
+
+        For a first look alone that is what has rows which were not opened in it.
+        """
         names = remaining(self.resumes) if self.resumes else self.settings.workloads
+        if self.first_look_alone and self.resumes:
+            labels = {subject.label for subject in self.subjects()}
+            opened = {(cell.workload, cell.label) for cell in self.resumes.cells if cell.times is not None}
+            names = [name for name in names if not opened.issuperset((name, label) for label in labels)]
         place = {name: number for number, name in enumerate(self.order)}
 
         def order(name: str) -> tuple[bool, int]:
@@ -104,6 +111,13 @@ class Assignment:
             return bool(workload.server or workload.load), place.get(name, len(place))
 
         return sorted(names, key=order)
+
+    @property
+    def first_look(self) -> Assignment | None:
+        """Return what gives every row its first rounds before any has more; None where that is so by itself."""
+        look = replace(self, first_look_alone=True)
+        is_shared = self.settings.looks and not self.first_look_alone and len(self.to_measure) > 1
+        return look if is_shared and look.to_measure else None
 
     @property
     def left_out(self) -> dict[str, list[str]]:

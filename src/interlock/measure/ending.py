@@ -52,7 +52,7 @@ class Ending:
         """Stop the budget's clock until the next start: what this part did not need is the next one's."""
         if self._left_s is not None and self._started_s is not None:
             self._left_s = max(0.0, self._left_s - (time.monotonic() - self._started_s))
-        self._started_s, self._ends_s = None, float("inf")
+        self._started_s, self._ends_s = None, float("inf") if self._left_s != 0 else 0.0
 
     def share(self, part: float, *, profiled: bool) -> None:
         """Give the next workload this part of what is left, 1 to the last one; with a profile some of it is for that.

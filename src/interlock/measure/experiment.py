@@ -6,7 +6,7 @@ import datetime
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +35,29 @@ from interlock.results.journal import KILLED, Journal
 from interlock.results.profiles import Probe
 from interlock.results.sums import check_sums, forget_sums, write_sums
 
-# What of a budget the first look of the rows that are built first may take.
+# What of a budget the first look of the rows that are built first may take, while others are waited for.
 FIRST_LOOK_SHARE = 1 / 3
 
 
 def run(engine: Engine, assignment: Assignment, watching: Observers) -> Path:
-    """Measure all cells while no other experiment measures on this machine; return the experiment's folder."""
+    """Measure all cells while no other experiment measures on this machine; return the experiment's folder.
+
+    Of a budget every row has its first rounds before any has more.
+    """
     start_s = time.monotonic()
-    what = "trial" if assignment.users else "matrix"
-    with lock.hold(f"{what} into {assignment.results}", watching.on_step), watching.ending.listening():
+    what, ending = "trial" if assignment.users else "matrix", watching.ending
+    with lock.hold(f"{what} into {assignment.results}", watching.on_step), ending.listening():
+        waited_s = time.monotonic() - start_s
         try:
-            return execute(engine, assignment, watching, time.monotonic() - start_s)
+            if ending.budget_s and (look := assignment.first_look):
+                folder = execute(engine, look, watching, waited_s)
+                ending.pause()
+                if ending.signals:
+                    return folder
+                assignment, waited_s = replace(assignment, resumes=store.read_experiment(folder)), 0.0
+            return execute(engine, assignment, watching, waited_s)
         finally:
-            watching.ending.pause()
+            ending.pause()
 
 
 def execute(engine: Engine, assignment: Assignment, watching: Observers, waited_s: float = 0.0) -> Path:
@@ -186,7 +196,8 @@ class Execution:
             ),
         )
         # What an engine builds for itself is no part of the budget, as builds are none.
-        watching.ending.start(FIRST_LOOK_SHARE if assignment.first_look_alone else 1)
+        is_waited_for = any(image.outcome.state is State.NOT_MEASURED for image in assignment.built)
+        watching.ending.start(FIRST_LOOK_SHARE if assignment.first_look_alone and is_waited_for else 1)
         installer = self.engine.installer(
             assignment.catalog, assignment.root, lambda variant, step: watching.on_step(step, variant)
         )

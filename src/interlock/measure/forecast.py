@@ -6,12 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from interlock.analysis import durations
-from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.project import CORE, Catalog, ProjectPaths
 from interlock.measure.ending import Ending
 from interlock.measure.stages import first_variants
 from interlock.results import store
 from interlock.results.experiments import Experiment
 from interlock.results.settings import Settings
+
+# README's first command, the core set with --quick, is to end in half an hour, builds included.
+QUICK_CORE_S = 16 * 60.0
+
+
+def usual_budget_s(settings: Settings) -> float | None:
+    """Return the budget that the core set has with --quick, unless the number of rounds is fixed."""
+    is_core = (settings.variants_word, settings.workloads_word) == (CORE, CORE)
+    return QUICK_CORE_S if settings.quick and settings.looks and is_core else None
 
 
 def of_builds(paths: ProjectPaths, known: Catalog, missing: Sequence[str]) -> durations.DurationEstimate:
@@ -41,10 +50,14 @@ class Forecast:
         settings = self.settings
         cells = len(settings.variants) + 1  # the twin
         measuring = durations.of_measuring(settings.workloads, cells, self.earlier, **self.alike)
+        quick = durations.of_measuring(settings.workloads, cells, self.earlier, **self.alike | {"quick": True})
+        quick = quick.within(usual_budget_s(settings.model_copy(update={"quick": True})))
         number = len(settings.workloads)
         size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
         built = of_builds(self.paths, self.known, missing).words
-        return f"{size}: {built}; {measuring.within(self.ending.budget_s).words}"
+        said = f"{size}: {built}; {measuring.within(self.ending.budget_s).words}"
+        is_told = bool(measuring.unknown) and self.ending.budget_s is None and not quick.unknown
+        return f"{said} (with --quick {quick.words.removeprefix('measuring ')})" if is_told else said
 
     def first(self, known: Catalog, missing: Sequence[str]) -> list[str]:
         """Return the variants that are built and measured first; none where all are at once.

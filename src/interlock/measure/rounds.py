@@ -95,7 +95,7 @@ def run_rounds(
     resources, workload = session.resources, session.workload
     benchmarks = [tracks_of(cells, benchmark) for benchmark in workload.benchmarks]
     before = {tracks[0].name: last_block(tracks) for tracks in benchmarks if tracks}
-    joined = {tracks[0].name: before[tracks[0].name] for tracks in benchmarks if tracks and _have_joined(tracks)}
+    joined = {tracks[0].name: _joined_after(tracks) for tracks in benchmarks if tracks}
     least, limit = resources.settings.rounds, _limit(session) + max(joined.values(), default=0)
     looks = {after + look for after in {0, *joined.values()} for look in LOOKS}
     first = 1 if all(track.kind.is_proved for tracks in benchmarks for track in tracks) else 0
@@ -109,7 +109,7 @@ def run_rounds(
             if 0 < block.round <= before[name]:
                 skipped += len(block.tracks)
                 continue
-            if resources.watching.ending.stops_rounds(needed=block.round <= joined.get(name, 0) + needed):
+            if resources.watching.ending.stops_rounds(needed=block.round <= joined[name] + needed):
                 break
             for track in block.tracks:
                 order.note(block.round, track.label)
@@ -118,9 +118,10 @@ def run_rounds(
     looking.show_last()
 
 
-def _have_joined(tracks: Sequence[Track]) -> bool:
-    """Return whether some rows begin with this benchmark: they had no image when the others did."""
-    return not all(track.values.processes for track in tracks if track.goes_on)
+def _joined_after(tracks: Sequence[Track]) -> int:
+    """Return after which block the last rows began with this benchmark: they had no image when the others did."""
+    last = last_block(tracks)
+    return max((min(track.values.blocks, default=last + 1) - 1 for track in tracks if track.goes_on), default=0)
 
 
 def last_block(tracks: Sequence[Track]) -> int:

@@ -125,6 +125,13 @@ class Share(Data):
     share: float
 
 
+class Sides(Data):
+    """The throughput of one without a GIL relative to the baseline's with one, on both sides of the question."""
+
+    computing: Estimate  # where threads compute on more CPUs than one
+    elsewhere: Estimate
+
+
 class Contender(Data):
     """An image that meets the constraints; `speed` is its throughput relative to the baseline's, above 1 is faster."""
 
@@ -136,6 +143,7 @@ class Contender(Data):
     start_s: float | None  # `python -c pass`, if the experiment has it
     image_bytes: int | None
     built_otherwise: str  # what optimised it and what the baseline, if not the same
+    sides: Sides | None = None  # None with a GIL, on one CPU, or where one of them was not measured
 
 
 class Exclusion(Data):

@@ -116,6 +116,9 @@ def _check_values_unchanged(file: str, before: ImageManifest, after: str, chosen
         )
 
 
+# What builders look for where nothing is named, the first one first.
+DOCKERFILES = ("Dockerfile", "Containerfile")
+COMPOSE_FILES = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 DOCKERFILE = re.compile(r"(?:.+\.)?(?:Dockerfile|Containerfile)(?:\.(?!dockerignore$).+)?", re.IGNORECASE)
 DEVCONTAINERS = frozenset({"devcontainer.json", ".devcontainer.json"})
 # Hidden folders whose files are a project's own; in others are what tools keep.

@@ -11,6 +11,7 @@ import pytest
 
 from interlock.analysis.pick.advice import (
     ImageHere,
+    OwnDockerfile,
     Ranking,
     ThisMachine,
     advise,
@@ -371,11 +372,11 @@ def test_a_mode_brings_its_environment_and_its_options() -> None:
 def test_the_next_command_works_in_the_folder_where_it_is_printed(local: LocalImage, expected: str) -> None:
     evidence = material_of()
     host = evidence.experiment.host
-    service = ThisMachine(host, host["engine"], trial="--http :8080/")
+    service = ThisMachine(host, host["engine"], OwnDockerfile("Containerfile", "--http :8080/"))
     first, *_, last = advice_on(evidence, local, service).next
     assert first.startswith("interlock trial . --variants fast --http :8080/")
-    assert last == "interlock swap Dockerfile --to fast"
-    empty = advice_on(evidence, local, ThisMachine(host, host["engine"], trial=None)).next
+    assert last == "interlock swap Containerfile --to fast"
+    empty = advice_on(evidence, local, ThisMachine(host, host["engine"], None)).next
     assert empty[-1] == expected
     assert all(command.startswith(("interlock matrix", expected)) for command in empty)
 
@@ -398,6 +399,52 @@ def test_a_line_is_for_the_chosen_one_the_newest_release_and_the_newest_without_
     }
     variants = {name: {"family": family, "version": version} for name, (family, version) in families.items()}
     assert advice_on(make_evidence(figures, variants=variants)).named == ["fast", "new", "free"]
+
+
+SERVICE = make_workload(
+    "service",
+    benchmarks=[
+        make_benchmark("waits", cpus="one", counts_for="one"),
+        make_benchmark("computes-1", scaling={"name": "computes", "workers": 1}, counts_for="named"),
+        make_benchmark("computes-8", scaling={"name": "computes", "workers": 8}, counts_for="named"),
+    ],
+)
+FREE = {"proof": {"thread_flavour": "free-threaded", "gil": "off", "thread_library": "libc.so.6"}}
+
+
+@pytest.mark.parametrize(
+    ("weights", "cpus", "asked"),
+    [
+        (["service"], 2, "elsewhere"),
+        (["service/computes-8"], 2, "computing"),
+        (["service/waits=1", "service/computes-8=3"], 2, ""),
+        (["service/waits"], 1, None),
+    ],
+)
+def test_one_without_a_gil_has_two_sides_whichever_is_asked(weights: list[str], cpus: int, asked: str | None) -> None:
+    """Asked of a service it said STAY by one side alone: who has the other one never saw what he would gain."""
+    names = [f"service/{benchmark.name}" for benchmark in SERVICE.benchmarks]
+    factors = {"base": (1, 1, 1), "free": (1.25, 1.1, 0.5), "other": (0.9, 0.9, 0.9)}
+    figures: Figures = {label: dict(zip(names, map(noisy, of), strict=True)) for label, of in factors.items()}
+    experiment = {"workloads": {"service": SERVICE}}
+    pick = advice_on(make_evidence(figures, weights, variants={"free": FREE}, experiment=experiment, cpus=cpus))
+    rows = {row.label: row for row in pick.contenders}
+    assert rows["other"].sides is rows["base"].sides is None
+    sides = rows["free"].sides
+    assert (sides is None) is (asked is None)
+    if sides is not None:
+        assert sides.computing.estimate == pytest.approx(2, rel=0.02)
+        assert sides.elsewhere.estimate == pytest.approx(0.8, rel=0.02)
+        assert {side for side in ("computing", "elsewhere") if getattr(sides, side) == rows["free"].speed} == (
+            {asked} if asked else set()
+        )
+
+
+def test_a_side_without_figures_is_not_said() -> None:
+    figures: Figures = {"base": {"service/waits": SIX}, "free": {"service/waits": noisy(1.25)}}
+    (free, _) = sorted(advice_on(make_evidence(figures, ["service"], variants={"free": FREE}, cpus=2)).contenders,
+                       key=lambda row: row.label == "base")  # fmt: skip
+    assert free.sides is None
 
 
 def test_how_far_this_machine_is_from_the_experiments_is_a_part_of_the_answer() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.analysis.pick.sentences import as_measured, costs_text, origin, recommendation
+from interlock.analysis.pick.sentences import as_measured, candidate_lines, costs_text, origin, recommendation
 from interlock.results.answers import (
     Costs,
     Decision,
@@ -15,6 +15,7 @@ from interlock.results.answers import (
     Estimate,
     Exclusion,
     MachineDifference,
+    Sides,
     Standing,
     Whose,
 )
@@ -112,6 +113,25 @@ def test_every_decision_has_its_word(changes: dict[str, Any], first: str, named:
 )
 def test_what_the_figures_do_not_say_is_said(changes: dict[str, Any], part: str) -> None:
     assert part in origin(make_pick(**changes))
+
+
+@pytest.mark.parametrize(
+    ("asked", "figures"),
+    [
+        ("computing", ["SWITCH", "42 %", "22 %", "audit"]),
+        ("elsewhere", ["SWITCH", "35 %", "42 %", "audit"]),
+        ("", ["SWITCH", "42 %", "35 %", "22 %", "audit"]),
+    ],
+)
+def test_both_sides_stand_in_one_line_and_what_is_asked_once(asked: str, figures: list[str]) -> None:
+    pick = make_pick()
+    sides = Sides(computing=estimate(1.35, 1.2, 1.5), elsewhere=estimate(0.78, 0.7, 0.86))
+    free, *rest = pick.contenders
+    free = free.model_copy(update={"sides": sides.model_copy(update={asked: free.speed} if asked else {})})
+    line = candidate_lines(pick.model_copy(update={"contenders": [free, *rest]}))[0]
+    places = [line.index(figure) for figure in figures]
+    assert places == sorted(places)
+    assert line.count("throughput") == (1 if asked else 2)
 
 
 def test_a_machine_on_which_the_same_switch_was_slower_is_named() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -37,6 +38,7 @@ from interlock.results.answers import (
     Rank,
     Recommendation,
     Share,
+    Sides,
     Standing,
     VariantAudit,
 )
@@ -47,7 +49,15 @@ FACT_FORMATS = {"cores": "{} cores", "kernel": "Linux {}", "storage driver": "st
 # Families that people choose a newer interpreter from.
 ASKED_ABOUT = ("release-lines", "free-threading")
 # The address and the load that a service is tried with; the reader changes them.
-ADDRESS, LOAD, USUAL_PORT = "--http :{port}/", "--load 'wrk -t1 -c4 -d3s {url}/'", 8000
+ADDRESS, LOAD, USUAL_PORT = "--http :{port}{path}", "--load 'wrk -t1 -c4 -d3s {url}/'", 8000
+
+
+@dataclass(frozen=True)
+class OwnDockerfile:
+    """The Dockerfile of the current folder, and the options that a trial of it needs."""
+
+    file: str = "Dockerfile"
+    options: str = f"{ADDRESS.format(port=USUAL_PORT, path='/')} {LOAD}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ class ThisMachine:
 
     host: Mapping[str, Any]
     engine: Mapping[str, Any] | None = None
-    trial: str | None = f"{ADDRESS.format(port=USUAL_PORT)} {LOAD}"  # a trial's options; None without a Dockerfile
+    own: OwnDockerfile | None = OwnDockerfile()
     also: str = ""  # which other figures there are, and how they are asked
 
     @property
@@ -189,7 +199,8 @@ def advise(
     experiment, criteria = evidence.experiment, evidence.criteria
     apart = machine_differences(experiment.host, here)
     is_here = not (evidence.recorded.shipped or apart)
-    where = experiment.settings.where.words if is_here else []
+    # Other machines' figures are soon replaced by quick ones of this one, and those by a full experiment.
+    where = experiment.settings.where.words if is_here else ["--quick"]
     workloads = [workload for workload, _ in evidence.shares]
     named = _named(evidence, ranked)
     measure = measuring_command(workloads, _to_measure(evidence, ranked, named), criteria, where)
@@ -273,6 +284,7 @@ def _contender(evidence: Evidence, row: RankedVariant) -> Contender:
         start_s=_start_s(evidence, row.label),
         image_bytes=_image_bytes(evidence, row.label),
         built_otherwise=evidence.built_otherwise(row.label),
+        sides=row.sides and Sides(computing=speed_of(row.sides[0]), elsewhere=speed_of(row.sides[1])),
     )
 
 
@@ -408,9 +420,9 @@ def _next_commands(ranked: Ranking, local: LocalImage, here: ThisMachine, measur
         return list(measure)
     label = ranked.chosen.label
     variant = split_label(label)[0]
-    if here.trial is not None and here.has_containers:
-        trial = f"interlock trial . --variants {label} {here.trial}".rstrip()
-        return [trial, *measure, f"interlock swap Dockerfile --to {label}"]
+    if here.own is not None and here.has_containers:
+        trial = f"interlock trial . --variants {label} {here.own.options}".rstrip()
+        return [trial, *measure, f"interlock swap {shlex.quote(here.own.file)} --to {label}"]
     without = "" if here.has_containers else " --engine host"
     is_there = local not in {LocalImage.ABSENT, LocalImage.UNKNOWN}
     return [*measure, f"interlock check {variant}" if is_there else f"interlock build {variant}{without}"]

@@ -21,6 +21,7 @@ from interlock.results.answers import RecordedFigures, VariantAudit, Whose
 from interlock.results.experiments import Built, CellResult, Experiment, State
 
 Workloads = Mapping[str, Workload]
+Shares = dict[BenchmarkKey, float]
 
 # How many experiments an error names, the latest first.
 MAX_NAMED = 3
@@ -189,10 +190,10 @@ def measured_otherwise(experiment: Experiment, criteria: Criteria, catalog: Cata
     return other_optimisation(measured, variant.optimisations if variant else None)
 
 
-def shares_of(experiment: Experiment, criteria: Criteria, known: Workloads) -> dict[BenchmarkKey, float]:
+def shares_of(experiment: Experiment, criteria: Criteria, known: Workloads) -> Shares:
     """Return each benchmark's share of the ranking; a workload's weight is split evenly. They add up to 1."""
     total = sum(weight.weight for weight in criteria.weights)
-    shares: dict[BenchmarkKey, float] = {}
+    shares: Shares = {}
     for weight in criteria.weights:
         counting = _counting(experiment, criteria, known, weight)
         for benchmark in counting:
@@ -247,6 +248,10 @@ def measuring_command(
     return shlex.join([*words, *where])
 
 
+def _on_side(benchmarks: Iterable[Benchmark], computing: bool) -> list[Benchmark]:
+    return [benchmark for benchmark in benchmarks if benchmark.computes_in_threads is computing]
+
+
 @dataclass(frozen=True)
 class Evidence:
     """An experiment with its figures (of the weighted workloads and of start-up), the catalog and the criteria.
@@ -275,8 +280,33 @@ class Evidence:
         return baseline_of(self.experiment, self.criteria)
 
     @cached_property
-    def shares(self) -> dict[BenchmarkKey, float]:
+    def shares(self) -> Shares:
         return shares_of(self.experiment, self.criteria, self.catalog.workloads)
+
+    @cached_property
+    def sides(self) -> tuple[Shares, Shares]:
+        """Return the shares where threads compute on more CPUs than one, and elsewhere; empty where nothing is known.
+
+        Of a side that is not asked for they are of what the same workloads have of it.
+        """
+        return self._side(computing=True), self._side(computing=False)
+
+    def _side(self, *, computing: bool) -> Shares:
+        workloads = {workload: self.experiment.workloads[workload] for workload, _ in self.shares}
+        names = {
+            (name, benchmark.name)
+            for name, workload in workloads.items()
+            for benchmark in _on_side(workload.benchmarks, computing)
+        }
+        shares = {key: share for key, share in self.shares.items() if key in names}
+        for name, workload in workloads.items() if not shares else ():
+            usual = weighted_benchmarks(workloads, self.catalog.workloads, WorkloadWeight(name, None, 1.0))
+            if computing:  # known unasked, though it counts where it is named
+                usual = [benchmark.model_copy(update={"counts_for": "any"}) for benchmark in workload.benchmarks]
+            counting = counted(_on_side(usual, computing), self.criteria.cpus)
+            shares |= {(name, benchmark.name): 1 / len(counting) for benchmark in counting}
+        total = sum(shares.values())
+        return {key: share / total for key, share in shares.items()}
 
     @cached_property
     def labels(self) -> list[str]:

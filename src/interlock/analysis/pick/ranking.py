@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, variance
 
-from interlock.analysis.pick.evidence import Evidence
+from interlock.analysis.comparison import BenchmarkKey
+from interlock.analysis.pick.evidence import Evidence, Shares
 from interlock.analysis.pick.figures import RecordedLevels
 from interlock.analysis.statistics import Ratio, mean_ratio, ratio_from
 from interlock.analysis.verdicts import SIGNIFICANT, Comparison, judged
+from interlock.catalog.variants import Gil
 from interlock.results.answers import Rank, Standing
 
 # The fit of each weighted benchmark, with its share.
@@ -19,12 +21,16 @@ Fits = Sequence[tuple[float, RecordedLevels]]
 
 @dataclass(frozen=True)
 class RankedVariant:
-    """A contender: its time divided by the baseline's, and how it stands to the baseline and to the best."""
+    """A contender: its time divided by the baseline's, and how it stands to the baseline and to the best.
+
+    Of one without a GIL it is also known where threads compute on more CPUs, and elsewhere.
+    """
 
     label: str
     ratio: Ratio
     standing: Standing
     rank: Rank
+    sides: tuple[Ratio, Ratio] | None = None
 
 
 def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
@@ -45,7 +51,10 @@ def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
         return ratio
 
     places = ranks(order, compared)
-    return [RankedVariant(label, judgements[label].ratio, standings[label], places[label]) for label in order]
+    return [
+        RankedVariant(label, judgements[label].ratio, standings[label], places[label], _sides(evidence, label, number))
+        for label in order
+    ]
 
 
 def standing_of(judgement: Comparison) -> Standing:
@@ -55,7 +64,11 @@ def standing_of(judgement: Comparison) -> Standing:
 
 def fits_of(evidence: Evidence) -> Fits:
     """Return the rows of each weighted benchmark, fitted together."""
-    return [(share, evidence.levels(key)) for key, share in evidence.shares.items()]
+    return _fits(evidence, evidence.shares)
+
+
+def _fits(evidence: Evidence, shares: Shares) -> Fits:
+    return [(share, evidence.levels(key)) for key, share in shares.items()]
 
 
 def ratios(fits: Fits, labels: Iterable[str], other: str) -> dict[str, Ratio]:
@@ -118,13 +131,28 @@ def announced(picked: Ratio, all_of_them: Sequence[Ratio]) -> Ratio:
     return ratio_from(log, error, picked.freedom, picked.rounds)
 
 
-def _is_measured(evidence: Evidence, label: str) -> bool:
-    return all(evidence.seconds(label, key) is not None for key in evidence.shares)
+def _sides(evidence: Evidence, label: str, number: int) -> tuple[Ratio, Ratio] | None:
+    """Return both sides' ratios of a label without a GIL to a baseline with one, among this many contenders.
+
+    None on one CPU, and where a side has no figures.
+    """
+    baseline = evidence.baseline
+    if evidence.criteria.cpus == 1 or evidence.gil(label) is not Gil.OFF or evidence.gil(baseline) is Gil.OFF:
+        return None
+    if not all(shares and _is_measured(evidence, [label, baseline], shares) for shares in evidence.sides):
+        return None
+    measured = [ratios(_fits(evidence, shares), [label], baseline)[label] for shares in evidence.sides]
+    computing, elsewhere = (judged(baseline, ratio, number).ratio for ratio in measured)
+    return computing, elsewhere
+
+
+def _is_measured(evidence: Evidence, labels: Iterable[str], keys: Iterable[BenchmarkKey]) -> bool:
+    return all(evidence.seconds(label, key) is not None for key in keys for label in labels)
 
 
 def switch_elsewhere(evidence: Evidence, label: str) -> tuple[Ratio, str] | None:
     """Return the ratio of a label to the baseline in another experiment and its standing; None if it has no figures."""
-    if not _is_measured(evidence, label):
+    if not _is_measured(evidence, [label], evidence.shares):
         return None
     judgement = judged(evidence.baseline, ratios(fits_of(evidence), [label], evidence.baseline)[label])
     return judgement.ratio, standing_of(judgement)

@@ -14,6 +14,7 @@ from interlock.results.answers import Contender, Costs, Decision, Estimate, Pick
 SAME_MB = 0.5
 SAME_START = 0.05
 SAME_WITHIN = f"the same within {100 * MARGIN:g} %"
+NOT_TESTED = "your dependencies are not tested yet"
 WITHOUT_CONTAINERS = "this machine, without containers"
 
 
@@ -29,7 +30,7 @@ def recommendation(pick: Pick) -> str:
     if chosen is None:
         return f"STAY with {pick.baseline}: {_nothing_faster(pick)}."
     row = next(contender for contender in pick.contenders if contender.label == chosen.label)
-    gain = f"{throughput_text(chosen.gain, cpus_text(pick.measured_cpus))}, {costs_text(chosen.costs)}"
+    gain = f"{throughput_text(chosen.gain, _on(pick))}, {costs_text(chosen.costs)}"
     if row.standing is Standing.FASTER:
         return f"SWITCH from {pick.baseline} to {chosen.label}: {gain}."
     return f"SWITCH to {chosen.label}, the fastest that meets the constraints: {gain}. {_why_leave(pick)}."
@@ -45,11 +46,12 @@ def candidate_lines(pick: Pick) -> list[str]:
     lines = []
     for label in pick.named:
         if chosen is not None and label == chosen.label:
-            word, said = "SWITCH", f"{_gain(pick, chosen.gain)}, {costs_text(chosen.costs)}"
+            word, said = "SWITCH", f"{_gain(pick, rows[label], chosen.gain)}, {costs_text(chosen.costs)}"
             said += "" if rows[label].standing is Standing.FASTER else f"; {_why_leave(pick)}"
         else:
             word, said = STANDING_WORDS[rows[label].standing]
-            said = f"{said}{_gain(pick, rows[label].speed)}"
+            said = _gain(pick, rows[label], rows[label].speed, said)
+        said += "; audit your packages first" if rows[label].sides and not pick.audits else ""
         said += f", built otherwise: {rows[label].built_otherwise}" if rows[label].built_otherwise else ""
         lines.append(f"{label:{width}}  {word:6}  {said}")
     return lines
@@ -64,8 +66,19 @@ STANDING_WORDS = {
 }
 
 
-def _gain(pick: Pick, speed: Estimate) -> str:
-    return throughput_text(speed, cpus_text(pick.measured_cpus), interval="")
+def _gain(pick: Pick, row: Contender, speed: Estimate, standing: str = "") -> str:
+    """Return the throughput that was asked for, and of one without a GIL both sides: a reader must see which is his."""
+    asked = f"{standing}{throughput_text(speed, _on(pick), interval='')}"
+    if row.sides is None:
+        return asked
+    computing, elsewhere = (speed if side == row.speed else side for side in (row.sides.computing, row.sides.elsewhere))
+    both = f"{throughput_text(computing, 'where threads compute', interval='')}, "
+    both += throughput_text(elsewhere, "elsewhere", interval="").replace(" throughput", "", 1)
+    return both if row.speed in {row.sides.computing, row.sides.elsewhere} else f"{asked}: {both}"
+
+
+def _on(pick: Pick) -> str:
+    return f"on {cpus_text(pick.measured_cpus)}"
 
 
 def _why_leave(pick: Pick) -> str:
@@ -85,7 +98,9 @@ def origin(pick: Pick) -> str:
         Whose.PROJECT: "the project's figures",
     }[pick.whose]
     facts = [f"{_workloads(pick)} on {_machine(pick)}", pick.measured, f"builds with {pick.built}"]
-    said = "; ".join([f"{whose}: {', '.join(facts)}", *_reservations(pick)])
+    is_advised = any(row.sides for row in pick.contenders if row.label in pick.named)
+    reservations = [each for each in _reservations(pick) if not (is_advised and each == NOT_TESTED)]
+    said = "; ".join([f"{whose}: {', '.join(facts)}", *reservations])
     return f"{said} ({pick.also})" if pick.also else said
 
 
@@ -179,7 +194,7 @@ def _reservations(pick: Pick) -> Iterator[str]:
     if pick.cpus > pick.measured_cpus:
         yield f"{cpus_text(pick.cpus)} not measured"
     if pick.recommended is not None:
-        yield "your dependencies install and import" if pick.audits else "your dependencies are not tested yet"
+        yield "your dependencies install and import" if pick.audits else NOT_TESTED
 
 
 def cpus_text(count: int) -> str:
@@ -187,11 +202,11 @@ def cpus_text(count: int) -> str:
     return f"{count} CPU{'s' if count > 1 else ''}"
 
 
-def throughput_text(speed: Estimate, on: str = "", *, interval: str = "95 % interval ") -> str:
+def throughput_text(speed: Estimate, where: str = "", *, interval: str = "95 % interval ") -> str:
     """Return a relative throughput in words: '26 % more throughput on 1 CPU (95 % interval 23 to 29 %)'."""
     change = percent(speed.estimate)
     words = f"{abs(change)} % {'more' if change > 0 else 'less'} throughput" if change else "the same throughput"
-    words += f" on {on}" if on else ""
+    words += f" {where}" if where else ""
     if speed.high is None:
         return f"{words} (one round, so no interval)"
     low, high = percent(speed.low), percent(speed.high)
