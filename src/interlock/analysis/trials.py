@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
 
@@ -154,12 +154,15 @@ def changes_of(experiment: Experiment, table: Table) -> dict[str, tuple[Change, 
     for label, row in rows.items():
         if label != OWN and row.to_baseline:
             found[label] = [Change(decisive, row.to_baseline.ratio, row.to_baseline.verdict)]
-    for place, detail in enumerate(table.workload.details_of(table.benchmark)):
-        figure = REPORTED.get(detail.of)
+    known = enumerate(table.workload.details_of(table.benchmark))
+    reported = {place: REPORTED[detail.of] for place, detail in known if detail.of in REPORTED}
+    for place, figure in reported.items():
         details = {label: row.details[place] for label, row in rows.items()}
-        for label, comparison in _compared(figure, details, end, table).items() if figure else ():
-            if figure and label in found:
-                found[label].append(Change(figure, comparison.ratio, comparison.verdict))
+        for label, comparison in _compared(figure, details, end, table).items():
+            if label in found:
+                # Of so many figures one differs by chance sooner than of one (Bonferroni).
+                strict = replace(comparison, p=min(1.0, comparison.p * len(reported)))
+                found[label].append(Change(figure, strict.ratio, strict.verdict))
     for label, change in _sizes(experiment, found).items():
         found[label].append(change)
     return {label: tuple(changes) for label, changes in found.items()}
@@ -175,7 +178,7 @@ def _decisive(table: Table) -> Figure:
 
 
 def _compared(
-    figure: Figure | None, details: Mapping[str, DetailFigure | None], end: RoundsEnd, table: Table
+    figure: Figure, details: Mapping[str, DetailFigure | None], end: RoundsEnd, table: Table
 ) -> dict[str, Comparison]:
     """Return how each variant's figure compares with the user's own, by the rule of all tables."""
     sign = -1 if figure is Figure.RATE else 1

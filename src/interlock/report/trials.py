@@ -64,12 +64,18 @@ def _advice(experiment: Experiment, table: Table) -> str:
         with_ = f" (not shown to differ from the best: {', '.join(also)})" if also else ""
         command = _swap(experiment.trial, best) if experiment.trial else ""
         return f"switch to {best}{with_}: {price(by_label[best])}. {command}"
-    said = "; ".join(f"{row.label}: {price(row)}" for row in judged if row.changes)
+    said = "; ".join(f"{row.label}: {_short(row)}" for row in judged if row.problem or row.changes)
     prices = f" {said}." if said else ""
     if still_open:
         ended = f" when {experiment.ended_by} came" if experiment.ended_by else ""
         return f"keep your image, or measure longer: undecided{ended}: {', '.join(still_open)}.{prices}"
     return f"do not switch: no variant is better.{prices}"
+
+
+def _short(row: JudgedRow) -> str:
+    """Return why a variant is none to switch to, without quoting pip, and what it gains and costs."""
+    problem = row.problem.partition("; pip: ")[0]
+    return ", ".join([*([problem] if problem else []), *([price(row)] if row.changes else [])])
 
 
 def price(row: JudgedRow) -> str:
@@ -94,7 +100,7 @@ def busy_text(tables: Sequence[Table]) -> str:
 
 
 def _bound_text(busy: Busy, table: Table) -> str:
-    used = f"Your service used {busy.used:.2f} of its {cpus_text(busy.cpus)}, the load {busy.load:.2f} of its own"
+    used = f"Your service used {busy.used:.2f} of {cpus_text(busy.cpus)}, the load {busy.load:.2f} of its own"
     decides = table.workload.user.probed.decides if table.workload.user else "time"
     by_cpu = ", so CPU time per unit of work decides, and latency" if decides == "cpu" else ""
     return {
@@ -157,7 +163,7 @@ def _prices(judged: Sequence[JudgedRow], of: str) -> Section:
     """Return what each variant gains and costs: what is not decided has a question mark, what is the same a sign."""
     figures = list(dict.fromkeys(change.figure for row in judged for change in row.changes))
     rows = tuple((row.label, *(_price_text(row, figure) for figure in figures)) for row in judged if row.changes)
-    return Section(f"gain and price{of}, beside {OWN}", ("variant", *(WORDS.get(f, f) for f in figures)), rows)
+    return Section(f"gain and price{of}", ("variant", *(WORDS.get(f, f) for f in figures)), rows)
 
 
 def _price_text(row: JudgedRow, figure: Figure) -> str:

@@ -37,7 +37,7 @@ HEALTHY_AFTER, QUIET_AFTER, STEADY_AFTER = "healthy_after_s", "quiet_after_s", "
 MEMORY, RATE, UNIT_CPU = "memory_bytes", "units_per_s", "unit_cpu_s"
 SERVICE_CPUS, LOAD_CPUS = "service_cpus", "load_cpus"
 # A service is quiet once it uses less of a CPU than this between two looks, or little more than it ever used.
-QUIET_CPUS, QUIET_FACTOR, LOOK_S = 0.05, 1.5, 0.25
+QUIET_CPUS, QUIET_FACTOR, LOOK_S = 0.1, 1.5, 0.25
 # It is steady once two slices of load in a row differ by less than this, or by what so few requests scatter.
 STEADY, MOST_SLICES = 0.1, 12
 # A slice has about so many requests at least, a round so many turns, of which a dear start has more.
@@ -207,13 +207,14 @@ class Kept:
 
     track: Track
     service: UserService
-    begun_s: float = field(default_factory=time.monotonic)
     ready: Ready | None = None
+    busy_s: float = 0.0  # what it was at work, and not another row
     slices: list[Loaded] = field(default_factory=list)
 
     def make_ready(self) -> None:
         """Wait until it is ready; what it never is stands beside its figures."""
-        self.ready = self.service.ready()
+        with self._at_work():
+            self.ready = self.service.ready()
         limits = {
             f"it did not get quiet without load within {self.service.user.healthy_within_s:g} s": self.ready.quiet_s,
             f"it did not settle: after {MOST_SLICES} slices of load the last two still differed": self.ready.steady_s,
@@ -223,15 +224,22 @@ class Kept:
 
     def take(self) -> None:
         """Take a slice of load that counts."""
-        self.slices.append(self.service.load())
+        with self._at_work():
+            self.slices.append(self.service.load())
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        start_s = time.monotonic()
+        yield
+        self.busy_s += time.monotonic() - start_s
 
     def result(self) -> Result:
         """Return what it has yielded."""
         container, kind = self.service.container, self.track.kind
         figures = {**(self.ready.figures if self.ready else {}), MEMORY: float(container.memory_bytes())}
-        used, busy_s = container.cpu_used(), time.monotonic() - self.begun_s
+        used = container.cpu_used()
         run = service_run(kind.workload, kind.benchmark, self.slices, used, figures)
-        return Result(self.track, OK, NOTHING_RUN, run=run, busy_s=busy_s, cpu_s=used.total_s)
+        return Result(self.track, OK, NOTHING_RUN, run=run, busy_s=self.busy_s, cpu_s=used.total_s)
 
 
 class UsersService(Kind):
