@@ -158,5 +158,3 @@ def test_a_sweep_is_over_as_many_cpus_as_there_are(cores: int, counts: list[int]
     assert len({place.suffix for place in places}) == len(counts)
     (usual,) = places_of(8, 3, sweep=False)
     assert (usual.cpus, usual.count, usual.suffix) == ("5-7", 3, "")
-    with pytest.raises(UsageError, match="--cpus"):
-        places_of(4, 2, sweep=True)

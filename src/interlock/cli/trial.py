@@ -95,7 +95,7 @@ class ServiceOptions:
         int | None, typer.Option(min=1, metavar="N", help="Number of CPUs of the service (default: all but one).")
     ] = None
     sweep: Annotated[
-        bool, typer.Option("--sweep", help="Measure on 1, 2 and 4 CPUs, as far as there are: do threads compute?")
+        bool, typer.Option("--sweep", help="Measure on 1, 2 and 4 CPUs in place of --cpus, as far as there are.")
     ] = False
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory limit of the service, for instance 512m (default: none).")

@@ -119,8 +119,6 @@ def places_of(count: int, service: int | None, *, sweep: bool) -> list[ServicePl
     if not sweep:
         cpus = cpus_of(count, service)
         return [ServicePlace(cpus, cpus_in(cpus, count))]
-    if service is not None:
-        raise UsageError(key="--sweep", found="--cpus is given too", todo="Leave out one of them.")
     return [ServicePlace(cpus_of(count, cpus), cpus, f"-{cpus}cpu") for cpus in SWEPT if cpus <= count]
 
 
