@@ -456,6 +456,9 @@ class ScriptedNetwork:
     def put_load(self, words: Sequence[str], limit_s: float) -> LoadRun:
         raise NotImplementedError
 
+    def load_cpu_used(self) -> CpuUsed:
+        raise NotImplementedError
+
     @contextmanager
     def network(self, server: Mapping[str, str] | None, *, load: bool) -> Iterator[ScriptedNetwork]:
         yield self

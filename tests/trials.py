@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.analysis.comparison import Table, tables
-from interlock.catalog.services import ServiceAddress
+from interlock.catalog.services import Probed, ServiceAddress
 from interlock.catalog.types import TWIN, label_of, split_label
 from interlock.engine.protocol import CpuUsed
 from interlock.measure.kinds.users_service import HEALTHY_AFTER, MEMORY, Loaded, service_run
@@ -15,7 +15,7 @@ from interlock.measure.pyperf_runs import in_block
 from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE, BenchmarkValues, Estimator, Experiment, Outcome
 from interlock.results.trials import OWN, Trial
-from interlock.trial.workloads import Checks, workload_of
+from interlock.trial.workloads import UNKNOWN, Checks, workload_of
 from tests.builders import OK, make_built, make_cell, make_experiment, make_settings
 
 OWN_TWIN = label_of(OWN, TWIN)
@@ -44,11 +44,16 @@ def make_tried(
     seconds: Mapping[str, Sequence[float]],
     outcomes: Mapping[str, Outcome] | None = None,
     checks: Checks = CHECKS,
+    reported: Mapping[str, Mapping[str, float]] | None = None,
+    probed: Probed = UNKNOWN,
     **changes: Any,
 ) -> tuple[Experiment, Table]:
-    """A trial and its table: seconds per request of each row by round; the user's own and its twin take 1 ms."""
+    """A trial and its table: seconds per request of each row by round; the user's own and its twin take 1 ms.
+
+    `reported` are further figures of rows, by label and key.
+    """
     rows = {OWN: around(0.001), OWN_TWIN: around(0.001, NOISE[::-1]), **seconds}
-    ended, workload = outcomes or {}, workload_of(Path("service"), checks)
+    ended, workload = outcomes or {}, workload_of(Path("service"), checks, probed=probed)
     (benchmark,) = workload.benchmarks
     labels = [*(label for label in rows if label != OWN_TWIN), *(one for one in ended if one not in rows)]
     data: dict[str, Any] = {
@@ -67,17 +72,22 @@ def make_tried(
         "trial": make_trial(tried={label: {} for label in labels}),
     }
     experiment = make_experiment(**(data | changes))
-    values = {(label, workload.name): {benchmark.name: values_of(some)} for label, some in rows.items()}
+    values = {
+        (label, workload.name): {benchmark.name: values_of(some, (reported or {}).get(label, {}))}
+        for label, some in rows.items()
+    }
     (table,) = tables(experiment, values, {})
     return experiment, table
 
 
-def values_of(seconds: Sequence[float]) -> BenchmarkValues:
-    """What a file holds of a service's runs, one for each round."""
+def values_of(seconds: Sequence[float], reported: Mapping[str, float]) -> BenchmarkValues:
+    """What a file holds of a service's runs, one for each round; what they report has the noise of their times."""
     return BenchmarkValues(
         processes=[[one] for one in seconds],
         blocks=list(range(1, len(seconds) + 1)),
         estimator=Estimator.MEAN,
+        units=[1] * len(seconds),
+        reported={key: around(value, NOISE[: len(seconds)]) for key, value in reported.items()},
         max_rss_bytes=50_000_000,
     )
 
@@ -89,7 +99,7 @@ def write_tried(folder: Path, experiment: Experiment, seconds: Mapping[str, floa
     for cell in experiment.cells:
         if cell.label in seconds:
             runs = [
-                in_block(service_run(workload, benchmark, *_ran(seconds[cell.label] * noise)), number, Estimator.MEAN)
+                in_block(service_run(workload, benchmark, *ran(seconds[cell.label] * noise)), number, Estimator.MEAN)
                 for number, noise in enumerate(NOISE, 1)
             ]
             path = store.cell_path(folder, experiment.host["folder"], cell.variant, cell.mode, workload.name)
@@ -97,6 +107,10 @@ def write_tried(folder: Path, experiment: Experiment, seconds: Mapping[str, floa
     store.write_json(folder / EXPERIMENT_FILE, experiment.model_copy(update={"name": folder.name}))
 
 
-def _ran(unit_s: float) -> tuple[Loaded, CpuUsed]:
-    figures = {"latency_p50_s": 0.01, "latency_p99_s": 0.05, "work_cpu_s": 0.5, MEMORY: 5e7, HEALTHY_AFTER: 0.6}
-    return Loaded(unit_s, round(1 / unit_s), figures), CpuUsed(0.7, 0.1)
+def ran(unit_s: float) -> tuple[list[Loaded], CpuUsed, dict[str, float]]:
+    latencies = {"latency_p50_s": 0.01, "latency_p99_s": 0.05}
+    return (
+        [Loaded(unit_s, round(1 / unit_s), 1.0, latencies, 0.9, 0.3)],
+        CpuUsed(0.7, 0.1),
+        {MEMORY: 5e7, HEALTHY_AFTER: 0.6},
+    )

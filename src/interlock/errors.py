@@ -213,6 +213,10 @@ class AuditError(InterlockError):
     """A dependency cannot be installed in a variant, or switches its GIL back on."""
 
 
+class TrialError(InterlockError):
+    """A variant of a trial meets a condition of --fail-on."""
+
+
 class SwapError(InterlockError):
     """The image in a file cannot be found, swapped or reverted, or differs from the picked one."""
 

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from interlock.analysis.trials import JudgedRow, TrialVerdict, best_of, gil_problem, gil_text, judge
+from interlock.analysis.trials import (
+    Bound,
+    Busy,
+    Figure,
+    JudgedRow,
+    TrialVerdict,
+    best_of,
+    busy_of,
+    faults,
+    gains_by_cpus,
+    gil_problem,
+    gil_text,
+    judge,
+)
 from interlock.analysis.verdicts import Verdict
+from interlock.catalog.services import Probed
 from interlock.catalog.variants import Gil
 from interlock.results.experiments import Outcome, State
 from interlock.results.trials import OWN, GilStates, TriedImage
+from interlock.trial.options import conditions_of
 from tests.trials import NOISE, OWN_TWIN, around, make_trial, make_tried
 
 BACK = GilStates(processes=1, off_at_start=1, came_back=1, modules=["lxml.etree"])
@@ -18,8 +35,8 @@ NEW = "cpython-3.14"
 def judged(seconds: float | None, outcome: Outcome | None = None, about: TriedImage | None = None) -> JudgedRow:
     """The verdict on a variant of these seconds per request; the user's own takes 1 ms."""
     rows = {} if seconds is None else {NEW: around(seconds, NOISE[::-1])}
-    _, table = make_tried(rows, {} if outcome is None else {NEW: outcome})
-    (found,) = judge(make_trial(tried={NEW: about or TriedImage()}), table)
+    trial = make_trial(tried={NEW: about or TriedImage()})
+    (found,) = judge(*make_tried(rows, {} if outcome is None else {NEW: outcome}, trial=trial))
     return found
 
 
@@ -48,8 +65,7 @@ def test_what_a_budget_ended_may_be_the_same_where_what_somebody_ended_is_undeci
     settings = experiment.settings.model_copy(update={"rounds": 4, "rounds_limit": 20})
     (workload,) = settings.workloads
     unfinished = [workload] if ended_by else []
-    _, table = make_tried(rows, settings=settings, ended_by=ended_by, unfinished=unfinished)
-    (found,) = judge(make_trial(), table)
+    (found,) = judge(*make_tried(rows, settings=settings, ended_by=ended_by, unfinished=unfinished))
     assert found.verdict is expected
 
 
@@ -88,8 +104,8 @@ def test_the_gil_is_said_of_what_failed_as_well() -> None:
 
 
 def test_the_users_own_and_its_twin_are_judged_by_nobody() -> None:
-    _, table = make_tried({})
-    assert judge(make_trial(), table) == []
+    experiment, table = make_tried({})
+    assert judge(experiment, table) == []
     assert table.twin is not None
     assert table.twin.estimate == pytest.approx(1.0)
 
@@ -101,8 +117,8 @@ def test_the_best_are_those_that_are_not_shown_to_be_slower_than_the_fastest() -
         "cpython-3.14t": around(0.000501, NOISE[3:] + NOISE[:3]),
         "cpython-3.9": around(0.002),
     }
-    _, table = make_tried(rows)
-    found = judge(make_trial(), table)
+    experiment, table = make_tried(rows)
+    found = judge(experiment, table)
     assert best_of(found, table) == ["cpython-3.14", "cpython-3.14t"]
     assert best_of([one for one in found if one.verdict is TrialVerdict.STAY], table) == []
 
@@ -140,3 +156,100 @@ def test_the_state_in_a_word() -> None:
         "came back": GilStates(processes=2, off_at_start=2, came_back=1),
     }
     assert {word: gil_text(tried(gil)) for word, gil in states.items()} == {word: word for word in states}
+
+
+OWN_FIGURES = {
+    "latency_p50_s": 0.01,
+    "latency_p99_s": 0.02,
+    "unit_cpu_s": 0.001,
+    "memory_bytes": 5e7,
+    "healthy_after_s": 0.5,
+    "service_cpus": 0.95,
+    "load_cpus": 0.3,
+}
+
+
+def with_figures(seconds: float, *, decides: Any = "time", **changes: float) -> JudgedRow:
+    """The verdict on a variant that differs from the user's own in its seconds and in these figures."""
+    rows = {NEW: around(seconds, NOISE[::-1])}
+    reported = {OWN: OWN_FIGURES, NEW: OWN_FIGURES | changes}
+    (found,) = judge(*make_tried(rows, reported=reported, probed=Probed(decides=decides)))
+    return found
+
+
+def test_gain_and_price_are_figures_that_are_shown_to_differ() -> None:
+    found = with_figures(0.0005, memory_bytes=6e7, latency_p99_s=0.01)
+    shares = {change.figure: (change.verdict, round(change.share, 2)) for change in found.changes}
+    assert shares == {
+        Figure.RATE: (Verdict.FASTER, 1.0),
+        Figure.P50: (Verdict.SAME, 0.0),
+        Figure.P99: (Verdict.FASTER, -0.5),
+        Figure.CPU: (Verdict.SAME, 0.0),
+        Figure.MEMORY: (Verdict.SLOWER, 0.2),
+        Figure.START: (Verdict.SAME, 0.0),
+        Figure.IMAGE: (Verdict.SAME, 0.0),
+    }
+
+
+def test_where_cpu_time_decides_worse_latency_forbids_to_switch() -> None:
+    assert with_figures(0.0005, decides="cpu").verdict is TrialVerdict.SWITCH
+    found = with_figures(0.0005, decides="cpu", latency_p99_s=0.04)
+    assert found.verdict is TrialVerdict.STAY
+    assert "p99" in found.problem
+    assert with_figures(0.0005, latency_p99_s=0.04).verdict is TrialVerdict.SWITCH
+
+
+@pytest.mark.parametrize(
+    ("used", "load", "cpus", "bound"),
+    [
+        (0.95, 0.95, 1, Bound.SERVICE),
+        (0.4, 0.95, 1, Bound.LOAD),
+        (0.4, 0.3, 1, Bound.NOTHING),
+        (1.0, 0.3, 2, Bound.GIL),
+        (1.5, 0.3, 2, Bound.SERVICE),
+        (0.5, 0.3, 2, Bound.NOTHING),
+    ],
+)
+def test_what_bounds_a_service_is_what_is_busy(used: float, load: float, cpus: int, bound: Bound) -> None:
+    assert Busy(used, cpus, load).bound is bound
+
+
+def test_how_busy_the_users_own_was_is_in_its_figures() -> None:
+    _, table = make_tried({}, reported={OWN: OWN_FIGURES})
+    busy = busy_of(table)
+    assert busy is not None
+    assert (busy.used, busy.load) == (pytest.approx(0.95), pytest.approx(0.3))
+    assert busy_of(make_tried({})[1]) is None
+
+
+def test_a_sweep_tells_what_a_second_cpu_gives_each_row() -> None:
+    _, one = make_tried({NEW: around(0.001)})
+    _, two = make_tried({OWN: around(0.00098), NEW: around(0.0005)}, trial=make_trial(service_cpus="0-1"))
+    gains = gains_by_cpus([one, two])
+    assert {label: round(gain, 1) for label, gain in gains.items()} == {OWN: 1.0, NEW: 2.0}
+    assert gains_by_cpus([one]) == {}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text", "met"),
+    [
+        (0.002, "slower", [(NEW, "slower")]),
+        (0.0005, "slower|undecided|failed", []),
+        (0.001, "more-memory=10%", [(NEW, "memory costs +20%")]),
+        (0.001, "more-memory=25%", []),
+        (0.002, "more-throughput=50%", [(NEW, "throughput costs +100%")]),
+    ],
+)
+def test_a_gate_is_shut_by_what_is_shown_and_by_more_than_its_share(
+    seconds: float, text: str, met: list[tuple[str, str]]
+) -> None:
+    found = with_figures(seconds, memory_bytes=6e7)
+    assert faults([found], conditions_of(text)) == met
+
+
+def test_what_does_not_build_or_has_its_gil_back_has_failed() -> None:
+    failed = judged(None, Outcome(state=State.FAILED, reason="no wheel"))
+    back = judged(0.0005, about=TriedImage(declared_gil=Gil.OFF, gil=BACK))
+    assert faults([failed, back], conditions_of("failed,undecided")) == [(NEW, "failed")] * 2
+    left = judged(None, Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first"))
+    assert faults([left], conditions_of("undecided")) == [(NEW, "undecided")]

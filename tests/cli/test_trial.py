@@ -92,7 +92,7 @@ def test_the_command_that_repeats_a_trial_has_its_options_and_no_value_that_may_
     service = ServiceOptions(load="wrk {url}/", env=["TOKEN=abc"], memory="256m")
     dockerfile = DockerfileOptions(build_arg=["KEY=abc"], target="app")
     measured = RoundOptions(why=why, seed=7)
-    settings = measured.settings([FAST], Path("/elsewhere"))
+    settings = measured.settings([FAST], results=Path("/elsewhere"))
     words = _repeat(Path("site"), Path("site/Dockerfile"), settings, service, dockerfile, measured)
     assert ("--why" in words.split()) is why
     assert "abc" not in words

@@ -58,7 +58,7 @@ def test_a_service_of_others_runs_on_another_interpreter(root: Path, built: Imag
     record = store.read_experiment(tmp_path / "trial")
     values, _ = store.read_cells(tmp_path / "trial", record)
     for label in ("OWN", "OWN+twin", TRIED):
-        (measured,) = [cell["load"] for (row, _), cell in values.items() if row == label]
+        ((measured,),) = [cell.values() for (row, _), cell in values.items() if row == label]
         assert measured.blocks == [1, 2]
     (verdict,) = [one for one in json.loads(done.stdout)["trial"]["verdicts"] if one["label"] == TRIED]
     assert verdict["verdict"] in {"switch", "same", "undecided", "do not switch"}

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from interlock.catalog.services import ServiceAddress
 from interlock.errors import UsageError
 from interlock.trial.options import (
+    conditions_of,
     cpus_of,
     exposed_address,
     load_words,
     parse_address,
+    places_of,
     settings_of,
     usual_variants,
 )
@@ -137,3 +139,22 @@ def test_the_usual_variants_are_releases_that_are_mended_with_and_without_the_gi
         "cpython-3.15": make_variant("cpython-3.15", support={"phase": "prerelease"}),
     }
     assert usual_variants(variants) == ["cpython-3.14", "cpython-3.14t"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "faster", "more", "more-memory", "more-memory=10", "more-luck=1%", "slower||failed"]
+)
+def test_what_is_no_condition_is_refused_with_all_that_are(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        conditions_of(text)
+    assert refused.value.key == "--fail-on"
+    assert "memory" in refused.value.todo
+
+
+@pytest.mark.parametrize(("cores", "counts"), [(1, [1]), (2, [1, 2]), (3, [1, 2]), (8, [1, 2, 4])])
+def test_a_sweep_is_over_as_many_cpus_as_there_are(cores: int, counts: list[int]) -> None:
+    places = places_of(cores, None, sweep=True)
+    assert [place.count for place in places] == counts
+    assert len({place.suffix for place in places}) == len(counts)
+    (usual,) = places_of(8, 3, sweep=False)
+    assert (usual.cpus, usual.count, usual.suffix) == ("5-7", 3, "")

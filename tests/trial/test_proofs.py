@@ -51,7 +51,7 @@ class ProvingNetwork(ServiceNetwork):
     @contextmanager
     def started(self, start: OwnStart) -> Iterator[Any]:
         self.started_as.append(start)
-        yield Proved(start, **self.made.get(start.image_id, {}))
+        yield Proved(start, self, **self.made.get(start.image_id, {}))
 
 
 def proofs(

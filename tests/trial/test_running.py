@@ -21,12 +21,12 @@ def test_a_trial_goes_on_with_images_of_the_same_content_under_other_names() -> 
     images = [make_built("OWN").model_copy(update={"content_hash": "a"}), make_built("cpython-3.14", FAILED)]
     began, _ = make_tried({}, images=images)
     now = [images[0].model_copy(update={"image_id": "sha256:new"}), make_built("cpython-3.14")]
-    require_the_same(began, WORKLOAD, now)
+    require_the_same(began, [WORKLOAD], now)
     with pytest.raises(UsageError, match="OWN has another image"):
-        require_the_same(began, WORKLOAD, [now[0].model_copy(update={"content_hash": "b"}), now[1]])
+        require_the_same(began, [WORKLOAD], [now[0].model_copy(update={"content_hash": "b"}), now[1]])
 
 
 def test_a_trial_goes_on_with_its_own_load() -> None:
     began, _ = make_tried({})
     with pytest.raises(UsageError, match="another load"):
-        require_the_same(began, workload_of(Path("service"), Checks(test="true")), began.images)
+        require_the_same(began, [workload_of(Path("service"), Checks(test="true"))], began.images)

@@ -11,6 +11,7 @@ from statistics import median
 from interlock.analysis.pairing import compared_figures
 from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_of, relative_error
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
+from interlock.catalog.services import cpus_in
 from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Detail, Workload
@@ -224,7 +225,7 @@ def _table(recorded: _ExperimentData, workload: Workload, benchmark: Benchmark, 
         workload=workload,
         benchmark=benchmark,
         baseline=recorded.experiment.settings.baseline,
-        cores=_cpus_of(recorded.experiment),
+        cores=_cpus_of(recorded.experiment, workload),
         rounds=max((len(recorded.figures.get((*key, cell.label), [])) for cell in cells), default=0),
         twin=compared.twins.get(key),
         rows=tuple(_row(recorded, cell, benchmark, compared) for cell in cells),
@@ -233,10 +234,10 @@ def _table(recorded: _ExperimentData, workload: Workload, benchmark: Benchmark, 
     return _with_shares(recorded, table)
 
 
-def _cpus_of(experiment: Experiment) -> int:
+def _cpus_of(experiment: Experiment, workload: Workload) -> int:
     """Return how many CPUs what is measured may use: those of the machine, of a user's service those that it has."""
-    cores: int = experiment.host["cores"]
-    return experiment.trial.cpus(cores) if experiment.trial else cores
+    own = workload.user.cpus if workload.user else ""
+    return cpus_in(own or (experiment.trial.service_cpus if experiment.trial else ""), experiment.host["cores"])
 
 
 def _with_shares(recorded: _ExperimentData, table: Table) -> Table:

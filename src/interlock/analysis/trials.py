@@ -1,19 +1,22 @@
-"""What a trial says of each variant: switch, same, undecided or do not switch, by the verdict of its table. Pure."""
+"""What a trial says of each variant: switch, same, undecided or do not switch, and what it gains and costs. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import fmean
 
-from interlock.analysis.comparison import Row, Table
+from interlock.analysis.comparison import DetailFigure, Row, Table
 from interlock.analysis.pick.ranking import ranks
-from interlock.analysis.statistics import fit_levels
-from interlock.analysis.verdicts import Comparison, Verdict
+from interlock.analysis.statistics import Interval, fit_levels
+from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, compare_rows
+from interlock.catalog.types import split_label
 from interlock.catalog.variants import Gil
 from interlock.results.answers import Rank
-from interlock.results.experiments import State
-from interlock.results.trials import OWN, Trial, TriedImage
+from interlock.results.experiments import Experiment, RoundsEnd, State
+from interlock.results.trials import OWN, TriedImage
 
 
 class TrialVerdict(StrEnum):
@@ -27,6 +30,10 @@ class TrialVerdict(StrEnum):
 
 
 # Figures are times: slower is a reason to stay.
+# From this share of its CPUs on a service is busy; so much of one is what a process with a GIL uses of any number.
+BUSY_SHARE, BUSY_CPUS = 0.7, 0.8
+# From this share of its CPU on a load generator has no more to give.
+FULL_LOAD = 0.9
 VERDICTS = {
     Verdict.SLOWER: TrialVerdict.STAY,
     Verdict.FASTER: TrialVerdict.SWITCH,
@@ -40,6 +47,47 @@ STATES = {
 }
 
 
+class Figure(StrEnum):
+    """What a variant may gain or cost, as `--fail-on more-NAME=N%` names it."""
+
+    RATE = "throughput"
+    TIME = "time"
+    P50 = "p50"
+    P99 = "p99"
+    CPU = "cpu"
+    MEMORY = "memory"
+    START = "start"
+    IMAGE = "image"
+
+
+# Keys of what the processes report.
+REPORTED = {
+    "units_per_s": Figure.RATE,
+    "latency_p50_s": Figure.P50,
+    "latency_p99_s": Figure.P99,
+    "unit_cpu_s": Figure.CPU,
+    "work_cpu_s": Figure.CPU,
+    "memory_bytes": Figure.MEMORY,
+    "process_max_rss_bytes": Figure.MEMORY,
+    "healthy_after_s": Figure.START,
+}
+LATENCIES = (Figure.P50, Figure.P99)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a figure of a variant is, divided by the user's own: of a rate the inverse, so that more is always worse."""
+
+    figure: Figure
+    cost: Interval
+    verdict: Verdict
+
+    @property
+    def share(self) -> float:
+        """Return by how much of the user's own the figure itself is larger; of a rate it is not the cost."""
+        return (1 / self.cost.estimate if self.figure is Figure.RATE else self.cost.estimate) - 1
+
+
 @dataclass(frozen=True)
 class JudgedRow:
     """A variant's verdict, and what speaks for it besides the figures: why it failed, or that the GIL came back."""
@@ -48,25 +96,149 @@ class JudgedRow:
     verdict: TrialVerdict
     problem: str
     comparison: Comparison | None  # with the user's own
+    changes: tuple[Change, ...] = ()  # what decides comes first
+    has_failed: bool = False  # whether it does not do what it must, whatever its figures are
+
+    @property
+    def decides_by_cpu(self) -> bool:
+        return bool(self.changes) and self.changes[0].figure is Figure.CPU
+
+    def of(self, verdict: Verdict) -> list[Change]:
+        """Return the changes of this verdict."""
+        return [change for change in self.changes if change.verdict is verdict]
 
 
-def judge(trial: Trial, table: Table) -> list[JudgedRow]:
+def judge(experiment: Experiment, table: Table) -> list[JudgedRow]:
     """Return the verdict on every variant, in the order of the trial."""
-    return [_judged(row, trial.tried.get(row.label, TriedImage())) for row in table.rows if row.label != OWN]
+    tried = experiment.trial.tried if experiment.trial else {}
+    changes = changes_of(experiment, table)
+    rows = [row for row in table.rows if row.label != OWN]
+    return [_judged(row, tried.get(row.label, TriedImage()), changes.get(row.label, ())) for row in rows]
 
 
-def _judged(row: Row, known: TriedImage) -> JudgedRow:
+def _judged(row: Row, known: TriedImage, changes: tuple[Change, ...]) -> JudgedRow:
     state, came_back = row.outcome.state, gil_problem(known)
     failed = "" if state is State.OK else f"{state.value}: {row.outcome.reason}"
+    slower = [
+        change.figure.value for change in changes if change.figure in LATENCIES and change.verdict is Verdict.SLOWER
+    ]
     if state in STATES:
         verdict = STATES[state]
     elif failed or came_back:
         verdict = TrialVerdict.STAY
     else:
         verdict = VERDICTS[row.to_baseline.verdict] if row.to_baseline else TrialVerdict.UNDECIDED
+    problems = [failed, came_back]
+    # CPU time decides where the load leaves the service idle: then whoever asks feels its latency alone.
+    if verdict is not TrialVerdict.STAY and row.to_baseline and changes and changes[0].figure is Figure.CPU and slower:
+        verdict = TrialVerdict.STAY
+        problems.append(f"its {' and '.join(slower)} is worse")
     return JudgedRow(
-        row.label, verdict, "; ".join(problem for problem in (failed, came_back) if problem), row.to_baseline
+        row.label,
+        verdict,
+        "; ".join(filter(None, problems)),
+        row.to_baseline,
+        changes,
+        verdict is TrialVerdict.STAY and bool(failed or came_back),
     )
+
+
+def changes_of(experiment: Experiment, table: Table) -> dict[str, tuple[Change, ...]]:
+    """Return what each variant gains and costs: the figure that decides, the reported ones, and the image's size."""
+    rows = {row.label: row for row in table.rows}
+    own = rows.get(OWN)
+    if own is None or not own.figures:
+        return {}
+    end, decisive = experiment.rounds_end(table.workload.name), _decisive(table)
+    found: dict[str, list[Change]] = {}
+    for label, row in rows.items():
+        if label != OWN and row.to_baseline:
+            found[label] = [Change(decisive, row.to_baseline.ratio, row.to_baseline.verdict)]
+    known = enumerate(table.workload.details_of(table.benchmark))
+    reported = {place: REPORTED[detail.of] for place, detail in known if detail.of in REPORTED}
+    for place, figure in reported.items():
+        details = {label: row.details[place] for label, row in rows.items()}
+        for label, comparison in _compared(figure, details, end, table).items():
+            if label in found:
+                # Of so many figures one differs by chance sooner than of one (Bonferroni).
+                strict = replace(comparison, p=min(1.0, comparison.p * len(reported)))
+                found[label].append(Change(figure, strict.ratio, strict.verdict))
+    for label, change in _sizes(experiment, found).items():
+        found[label].append(change)
+    return {label: tuple(changes) for label, changes in found.items()}
+
+
+def _decisive(table: Table) -> Figure:
+    user = table.workload.user
+    if user and user.load and user.probed.decides == "cpu":
+        return Figure.CPU
+    if user and user.address and not user.load:
+        return Figure.START
+    return Figure.RATE if table.benchmark.metric.inverse else Figure.TIME
+
+
+def _compared(
+    figure: Figure, details: Mapping[str, DetailFigure | None], end: RoundsEnd, table: Table
+) -> dict[str, Comparison]:
+    """Return how each variant's figure compares with the user's own, by the rule of all tables."""
+    sign = -1 if figure is Figure.RATE else 1
+    figures = {
+        label: [number**sign for number in known.processes]
+        for label, known in details.items()
+        if known and min(known.processes) > 0
+    }
+    pairs = [(label, OWN) for label in figures if label != OWN and OWN in figures]
+    compared = compare_rows(figures, pairs, OWN, end=end, margin=table.workload.margin)
+    return {label: comparison for (label, _), comparison in compared.items()}
+
+
+def _sizes(experiment: Experiment, labels: Mapping[str, object]) -> dict[str, Change]:
+    """Return what each variant's image has more, or less, than the user's own."""
+    sizes = {image.variant: image.size_bytes for image in experiment.images}
+    changes = {}
+    for label in labels:
+        size, own = sizes.get(split_label(label)[0]), sizes.get(OWN)
+        if size and own:
+            ratio = size / own
+            is_same = abs(math.log(ratio)) < math.log1p(MARGIN)
+            verdict = Verdict.SAME if is_same else Verdict.SLOWER if ratio > 1 else Verdict.FASTER
+            changes[label] = Change(Figure.IMAGE, Interval(ratio, ratio, ratio), verdict)
+    return changes
+
+
+class Bound(StrEnum):
+    """What bounds a service under its load."""
+
+    SERVICE = "service"  # its CPUs are busy
+    GIL = "gil"  # one CPU of several is
+    LOAD = "load"  # the load's CPU is full
+    NOTHING = "nothing"  # neither: the load does not fill the service
+
+
+@dataclass(frozen=True)
+class Busy:
+    """How many CPUs the user's own service used, of those that it had, and how many its load did."""
+
+    used: float
+    cpus: int
+    load: float
+
+    @property
+    def bound(self) -> Bound:
+        if self.used >= BUSY_SHARE * self.cpus:
+            return Bound.SERVICE
+        if self.load >= FULL_LOAD:
+            return Bound.LOAD
+        return Bound.GIL if self.used >= BUSY_CPUS else Bound.NOTHING
+
+
+def busy_of(table: Table) -> Busy | None:
+    """Return how busy the user's own service was; None of what has no load."""
+    own = next((row for row in table.rows if row.label == OWN), None)
+    known = {figure.detail.of: fmean(figure.processes) for figure in own.details if figure} if own else {}
+    if "service_cpus" not in known:
+        return None
+    return Busy(known["service_cpus"], table.cores, known["load_cpus"])
 
 
 def best_of(judged: Sequence[JudgedRow], table: Table) -> list[str]:
@@ -76,6 +248,61 @@ def best_of(judged: Sequence[JudgedRow], table: Table) -> list[str]:
     order = sorted(rows, key=lambda label: better[label].ratio.estimate)
     places = ranks(order, fit_levels(rows).ratio) if order else {}
     return [label for label in order if places[label] is not Rank.WORSE]
+
+
+# A program gains from a second CPU if it does so much more with it.
+GAINS = 1.25
+
+
+def gains_by_cpus(tables: Sequence[Table]) -> dict[str, float]:
+    """Return of a sweep how many times as much each row does on two CPUs as on one, by label."""
+    rates = {table.cores: dict(_rates(table)) for table in tables}
+    one, two = rates.get(1, {}), rates.get(2, {})
+    return {label: two[label] / rate for label, rate in one.items() if label in two}
+
+
+def _rates(table: Table) -> Iterator[tuple[str, float]]:
+    for row in table.rows:
+        reported = next((figure.value for figure in row.details if figure and figure.detail.of == "units_per_s"), None)
+        if row.seconds:
+            yield row.label, reported or 1 / row.seconds
+
+
+class Fault(StrEnum):
+    """What shuts the gate of a trial, as `--fail-on` has it."""
+
+    SLOWER = "slower"  # shown in what decides
+    UNDECIDED = "undecided"
+    FAILED = "failed"  # it does not build, start, pass its tests or answer, or has its GIL back
+    MORE = "more"  # of a figure, by more than a share, and shown
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A fault, of what is more its figure and by which share it may be."""
+
+    fault: Fault
+    figure: Figure | None = None
+    share: float = 0.0
+
+
+def faults(judged: Sequence[JudgedRow], conditions: Sequence[Condition]) -> list[tuple[str, str]]:
+    """Return the labels that meet a condition, each with the condition in words."""
+    return [(row.label, words) for row in judged for condition in conditions if (words := _fault(row, condition))]
+
+
+def _fault(row: JudgedRow, condition: Condition) -> str:
+    if condition.fault is Fault.MORE:
+        change = next((change for change in row.changes if change.figure is condition.figure), None)
+        # Less of a rate is more of its cost.
+        is_more = change and change.verdict is Verdict.SLOWER and change.cost.estimate > 1 + condition.share
+        return f"{condition.figure} costs {change.cost.estimate - 1:+.0%}" if change and is_more else ""
+    meets = {
+        Fault.SLOWER: row.comparison is not None and row.comparison.verdict is Verdict.SLOWER,
+        Fault.UNDECIDED: row.verdict is TrialVerdict.UNDECIDED,
+        Fault.FAILED: row.has_failed,
+    }
+    return condition.fault.value if meets[condition.fault] else ""
 
 
 def gil_problem(known: TriedImage) -> str:

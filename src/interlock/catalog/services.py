@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from interlock.catalog.types import Data
@@ -36,9 +38,26 @@ class ServiceAddress(Data):
         return self.base(address) + self.path
 
 
+def cpus_in(text: str, cores: int) -> int:
+    """Return how many CPUs these are in the engine's words, as 1-3; empty are all of so many cores."""
+    first, _, last = text.partition("-")
+    return int(last or first) - int(first) + 1 if first else cores
+
+
+class Probed(Data):
+    """How a service is loaded and decided, as the user's own showed before anything was timed."""
+
+    slice_s: int | None = None  # of wrk; None: a slice is the load as it was given
+    turns: int = 1  # slices of each row in a round
+    idle_cpus: float = 0.0  # what it uses without load, if it never gets quiet
+    decides: Literal["time", "cpu"] = "time"  # per unit of work: CPU time where the load does not fill the service
+
+
 class UserWork(Data):
     """What a trial times in a user's own image, each time in a new container: its service, or a command in it."""
 
     address: ServiceAddress | None = None  # of the service; None: the command of the benchmark is timed
     load: list[str] | None = None  # words, with {url}; None: the service's start is timed
     healthy_within_s: float = 60
+    cpus: str = ""  # of the service, in the engine's words: 1-3; empty for those of the trial
+    probed: Probed = Probed()

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from interlock.analysis.trials import Condition, faults, judge
 from interlock.cli import progress
 from interlock.cli.announcing import DryRun, announce, building, missing_of, require_writable
 from interlock.cli.images import build_options, fail_on_failed_builds
@@ -23,13 +24,13 @@ from interlock.cli.options import (
     takes,
 )
 from interlock.cli.progress import DecidedRows
-from interlock.cli.report import write_report
+from interlock.cli.report import load_experiment, write_report
 from interlock.cli.settings import new_seed, resumed_place, unfinished
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import UserSurroundings
 from interlock.engine.run.user_containers import require_memory, require_network
 from interlock.engine.run.user_images import find_builder
-from interlock.errors import UsageError, WorkloadError
+from interlock.errors import TrialError, UsageError, WorkloadError
 from interlock.measure.assignment import Assignment, UsersImages, planned_rounds
 from interlock.measure.ending import Ending
 from interlock.measure.watching import Observers
@@ -40,7 +41,7 @@ from interlock.results.trials import OWN, Trial
 from interlock.trial import options as trial_options
 from interlock.trial import planning
 from interlock.trial.running import TrialRequest, run_trial
-from interlock.trial.workloads import Checks
+from interlock.trial.workloads import Checks, ServicePlace
 
 BUDGET_S = 600.0
 
@@ -93,6 +94,9 @@ class ServiceOptions:
     cpus: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Number of CPUs of the service (default: all but one).")
     ] = None
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Measure on 1, 2 and 4 CPUs in place of --cpus, as far as there are.")
+    ] = False
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory limit of the service, for instance 512m (default: none).")
     ] = None
@@ -107,6 +111,8 @@ class ServiceOptions:
         """Return what each image must do; UsageError if that is nothing."""
         if not (self.load or self.cmd or self.http):
             raise UsageError(found="no --load, --cmd or --http given", todo="Give at least one of them.")
+        if self.sweep and not self.load:
+            raise UsageError(key="--sweep", found="needs a service under load", todo="Give --load too.")
         return Checks(
             address=trial_options.parse_address(self.http) if self.http else None,
             load=trial_options.load_words(self.load) if self.load else None,
@@ -116,14 +122,15 @@ class ServiceOptions:
             deadline_s=self.deadline,
         )
 
-    def surroundings(self, containers: DockerEngine, environment: Mapping[str, str]) -> UserSurroundings:
+    def surroundings(
+        self, containers: DockerEngine, places: Sequence[ServicePlace], environment: Mapping[str, str]
+    ) -> UserSurroundings:
         """Return where the images run; UsageError for what the engine does not have."""
         if self.network is not None:
             require_network(containers.client, self.network)
         if self.memory is not None:
             require_memory(self.memory)
-        cpus = trial_options.cpus_of(containers.facts()["cpus"], self.cpus)
-        return UserSurroundings(self.network, cpus, self.memory, environment=environment)
+        return UserSurroundings(self.network, places[-1].cpus, self.memory, environment=environment)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +152,10 @@ class RoundOptions:
     syscalls: Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")] = True
     why: Annotated[bool, typer.Option("--why", help="Record stacks of waits and wakes, in a separate pass.")] = False
 
-    def settings(self, labels: Sequence[str], results: Path | None = None) -> Settings:
-        """Return the settings of the experiment, whose workload is made of the user's service."""
+    def settings(self, labels: Sequence[str], workloads: int = 1, results: Path | None = None) -> Settings:
+        """Return the settings of the experiment, whose workloads are made of the user's service."""
         least, limit = planned_rounds(quick=False, wanted=self.rounds)
-        usual_s = None if self.rounds else BUDGET_S
+        usual_s = None if self.rounds else workloads * BUDGET_S
         return Settings(
             quick=False,
             rounds=least,
@@ -184,6 +191,14 @@ def trial_command(
         str | None,
         typer.Option(metavar="NAME", help="Name or folder of an unfinished trial to continue, with its other options."),
     ] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITIONS",
+            help="Exit with 1 if a variant meets one: slower, undecided, failed, more-FIGURE=N%; "
+            "as in 'slower|undecided|more-memory=10%'.",
+        ),
+    ] = None,
     as_json: Json = False,
     results: Results = None,
     dry_run: DryRun = False,
@@ -195,14 +210,15 @@ def trial_command(
     resume, results = resumed_place(resume, results, name=name)
     given = dockerfile.build_arg or [], dockerfile.secret or [], dockerfile.target
     recipe = planning.find_recipe(context, dockerfile.file, *given)
-    checks = service.checks()
+    checks, conditions = service.checks(), trial_options.conditions_of(fail_on) if fail_on else []
     paths, known = open_project()
     containers = connect()
     builder = find_builder(containers.client)
-    surroundings = service.surroundings(containers, checks.environment)
+    places = trial_options.places_of(containers.facts()["cpus"], service.cpus, sweep=service.sweep)
+    surroundings = service.surroundings(containers, places, checks.environment)
     choice = planning.Variants(containers, paths, known)
     labels = choice.labels(split_names(variants))
-    settings = measured.settings(labels, results)
+    settings = measured.settings(labels, len(places), results)
     into = results or paths.results
     require_writable(into)
     assignment = Assignment(
@@ -226,9 +242,11 @@ def trial_command(
     announce(building(paths, choice.known, missing), own, dry_run=dry_run, as_json=as_json)
     with progress.open_display(as_json) as display:
         candidates = choice.candidates(labels, copies, progress.BuildProgress(display, len(copies), {}))
-        request = TrialRequest(assignment, paths.cache, recipe, builder, candidates, checks, users, dockerfile.keep)
+        request = TrialRequest(
+            assignment, paths.cache, recipe, builder, candidates, checks, users, places, dockerfile.keep
+        )
         rows = DecidedRows(display, OWN)
-        on_progress = progress.MeasureProgress(display, 1, lambda: rows.counts, ending.left_s)
+        on_progress = progress.MeasureProgress(display, len(places), lambda: rows.counts, ending.left_s)
         on_build = progress.BuildProgress(display, len(copies) + 1, {})
         folder = run_trial(containers, request, on_build, Observers(on_progress, rows, ending))
     described = write_report(folder, as_json=as_json)
@@ -239,6 +257,16 @@ def trial_command(
             found = f"your own Dockerfile, unchanged, failed after it had worked: {cell.outcome.reason}"
             raise WorkloadError(file=str(folder), found=found, todo="Correct the service, or the load.")
     fail_on_failed_builds([candidate.built for candidate in candidates])
+    _require(folder, conditions)
+
+
+def _require(folder: Path, conditions: Sequence[Condition]) -> None:
+    """Raise TrialError if a variant meets a condition."""
+    described, tables, _ = load_experiment(folder)
+    met = [fault for table in tables for fault in faults(judge(described, table), conditions)]
+    if met:
+        found = "; ".join(dict.fromkeys(f"{label}: {words}" for label, words in met))
+        raise TrialError(file=str(folder), found=found, todo="The report has the figures and why.")
 
 
 def _asked(

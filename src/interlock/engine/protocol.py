@@ -140,6 +140,7 @@ class OwnStart:
     image_id: str
     environment: Mapping[str, str] = field(default_factory=dict)  # of the row's mode
     command: Sequence[str] | None = None  # in place of the image's own, its entrypoint left out
+    cpus: str = ""  # in the engine's words; empty for those of its surroundings
     gil_probed: bool = False
 
 
@@ -252,6 +253,10 @@ class UserContainer(Sandbox, Protocol):
         """Return the lines that the GIL probe wrote, one for each process."""
         ...
 
+    def listening(self) -> list[str]:
+        """Return the addresses and ports at which it takes TCP connections, as in 127.0.0.1:8000."""
+        ...
+
     def memory_bytes(self) -> int:
         """Return the memory of its processes now, without files."""
         ...
@@ -295,6 +300,10 @@ class Network(Protocol):
 
     def put_load(self, words: Sequence[str], limit_s: float) -> LoadRun:
         """Run a load generator to its end; WorkloadError unless it ended well in time."""
+        ...
+
+    def load_cpu_used(self) -> CpuUsed:
+        """Return the CPU time of what load comes from."""
         ...
 
 

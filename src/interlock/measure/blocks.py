@@ -157,7 +157,7 @@ def run_fed(tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator
     not (docs/decisions/0003-equal-rows.md).
     """
     first = tracks[0]
-    rng = _order(first, number)
+    rng = order_of(first, number)
     parts = parts_of(tracks, first.session.resources.settings.baseline, rng)
     started = Counter[str]()
     for place, members in enumerate(parts):
@@ -193,7 +193,8 @@ def _renew_pages(tracks: Sequence[Track]) -> None:
                 slot.renew_pages(facts.mapped_files)
 
 
-def _order(track: Track, number: int) -> random.Random:
+def order_of(track: Track, number: int) -> random.Random:
+    """Return what a benchmark's block of this number takes its orders from: the same with the same seed."""
     session = track.session
     seed = f"{session.resources.settings.seed}/{session.workload.name}/{track.name}/{number}"
     return random.Random(seed)  # noqa: S311  an order, not a secret
@@ -299,7 +300,7 @@ def without_repeated(output: ProgramOutput, values: Sequence[TimedValue]) -> Pro
 
 def run_started(tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
     """Run a block of a command: yield how each row of starts ended, of which the first ones are warm-ups."""
-    rng, take = _order(tracks[0], number), tracks[0].take
+    rng, take = order_of(tracks[0], number), tracks[0].take
     going_on = {track.label: track for track in tracks}
     printed = dict.fromkeys(going_on, NOTHING_RUN)
     failed: list[Result] = []

@@ -90,6 +90,7 @@ def _cost_metadata(costs: Sequence[ProcessCost]) -> dict[str, Any]:
         "mem_max_rss": max(cost.max_rss_bytes for cost in costs),
         **({"interlock_process_kernel_share": sum(cost.sys_s for cost in costs) / cpu_s} if cpu_s else {}),
         **({"interlock_process_resident_share": max(resident)} if resident else {}),
+        "interlock_process_max_rss_bytes": max(cost.max_rss_bytes for cost in costs),
         "interlock_process_wall_s": mean(cost.wall_s for cost in costs),
         "interlock_process_user_s": mean(cost.user_s for cost in costs),
         "interlock_process_sys_s": mean(cost.sys_s for cost in costs),
@@ -101,7 +102,8 @@ def _cost_metadata(costs: Sequence[ProcessCost]) -> dict[str, Any]:
 def _work_metadata(costs: Sequence[ProcessCost]) -> dict[str, Any]:
     """Return sums over all values, as in a program's report: each value of a command is a whole process."""
     keys = ("user_s", "sys_s", "voluntary_switches", "involuntary_switches")
-    return {f"interlock_work_{key}": sum(getattr(cost, key) for cost in costs) for key in keys}
+    sums = {f"interlock_work_{key}": sum(getattr(cost, key) for cost in costs) for key in keys}
+    return sums | {"interlock_work_cpu_s": sums["interlock_work_user_s"] + sums["interlock_work_sys_s"]}
 
 
 def values_of(runs: Sequence[pyperf.Run], estimator: Estimator) -> BenchmarkValues:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -133,6 +133,43 @@ WRK_BAD_ANSWERS = re.compile(r"^[ \t]*+Non-2xx or 3xx responses: ([0-9]{1,18})",
 WRK_SOCKET_ERRORS = re.compile(r"^[ \t]*+Socket errors: (.+)$", re.MULTILINE)
 UNIT_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 WRK_TIMEOUT = "timeout"
+
+
+DURATION = ("-d", "--duration")
+# Of wrk without the option.
+USUAL_DURATION_S = 10
+
+
+def with_duration(words: Sequence[str], seconds: int) -> list[str]:
+    """Return wrk's command line with another duration; what stands after `--` is its script's."""
+    return [
+        words[0],
+        f"-d{seconds}s",
+        *(word for words_of, is_duration in _parts(words) if not is_duration for word in words_of),
+    ]
+
+
+def duration_of(words: Sequence[str]) -> int:
+    """Return how long a command line of wrk loads, in whole seconds."""
+    for option, is_duration in _parts(words):
+        text = re.search(r"([0-9]+)(s|m|h)?$", option[-1]) if is_duration else None
+        if text:
+            return round(int(text[1]) * UNIT_S[text[2] or "s"])
+    return USUAL_DURATION_S
+
+
+def _parts(words: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
+    """Yield the words after wrk's name, each option of a duration with its value, and whether it is one."""
+    rest = list(words[1:])
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            yield [word, *rest], False
+            return
+        if word in DURATION and rest:
+            yield [word, rest.pop(0)], True
+        else:
+            yield [word], word.startswith(("-d", "--duration="))
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,8 @@ def _opened(session: Session, subjects: Sequence[Subject]) -> Iterator[Cell]:
     """Yield each subject's cell as soon as it is open."""
     for subject in subjects:
         cell = Cell(session, subject)
-        cell.slot()
+        if kind_of(session.workload).opens_slots:
+            cell.slot()
         yield cell
 
 

@@ -9,7 +9,14 @@ from interlock.analysis.trials import judge
 from interlock.analysis.verdicts import Comparison
 from interlock.report.opening import Opening
 from interlock.results.experiments import Experiment
-from interlock.results.json_documents import DecidedRatio, JudgedVariant, Reported, ReportedRow, TrialAnswer
+from interlock.results.json_documents import (
+    DecidedRatio,
+    FigureChange,
+    JudgedVariant,
+    Reported,
+    ReportedRow,
+    TrialAnswer,
+)
 
 
 def as_json(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> str:
@@ -29,8 +36,27 @@ def as_json(experiment: Experiment, tables: Sequence[Table], opening: Opening) -
 def _trial(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> TrialAnswer | None:
     if experiment.trial is None:
         return None
-    rows = [row for table in tables for row in judge(experiment.trial, table)]
-    verdicts = [JudgedVariant(label=row.label, verdict=row.verdict.value, problem=row.problem) for row in rows]
+    verdicts = [
+        JudgedVariant(
+            label=row.label,
+            cpus=table.cores,
+            verdict=row.verdict.value,
+            problem=row.problem,
+            changes=[
+                FigureChange(
+                    figure=change.figure,
+                    share=change.share,
+                    cost=change.cost.estimate,
+                    low=change.cost.low,
+                    high=change.cost.high,
+                    verdict=change.verdict,
+                )
+                for change in row.changes
+            ],
+        )
+        for table in tables
+        for row in judge(experiment, table)
+    ]
     return TrialAnswer(conclusion=opening.answer, verdicts=verdicts, known=experiment.trial)
 
 

@@ -32,7 +32,7 @@ from interlock.report.tables import (
     rounds_text,
     short_ratio_text,
 )
-from interlock.report.trials import answer
+from interlock.report.trials import answer, busy_text
 from interlock.report.trials import sections as trial_sections
 from interlock.results.answers import Pick, Rank
 from interlock.results.commands import runnable
@@ -162,10 +162,8 @@ def opening_of(experiment: Experiment, values: Values, catalog: Catalog, tables:
     Variants that came later are left out, so that a report says the same later.
     """
     if experiment.trial and tables:
-        trial, table = experiment.trial, tables[0]
-        return Opening(
-            None, frozenset(), answer=answer(experiment, trial, table), sections=trial_sections(trial, table)
-        )
+        said, parts = answer(experiment, tables), trial_sections(experiment, experiment.trial, tables)
+        return Opening(None, frozenset(), place=busy_text(tables), answer=said, sections=parts)
     place = "" if in_containers(experiment.host["engine"]) else f"Measured on {WITHOUT_CONTAINERS}."
     known_of_all = Opening(None, frozenset(), place, in_one_line(by_reason(experiment)))
     if not catalog.variants:

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
 from interlock.analysis.comparison import Table
 from interlock.analysis.pick.sentences import cpus_text
-from interlock.analysis.trials import JudgedRow, TrialVerdict, best_of, gil_text, judge
+from interlock.analysis.trials import (
+    GAINS,
+    REPORTED,
+    Bound,
+    Busy,
+    Change,
+    Figure,
+    JudgedRow,
+    TrialVerdict,
+    best_of,
+    busy_of,
+    gains_by_cpus,
+    gil_text,
+    judge,
+)
+from interlock.analysis.verdicts import Verdict
 from interlock.report.tables import Section, detail_text, ratio_text, rounds_text, value_text
 from interlock.results.experiments import Experiment, State
 from interlock.results.trials import OWN, Trial
+
+WORDS = {Figure.RATE: "throughput", Figure.CPU: "CPU time", Figure.IMAGE: "image size"}
+MARKS = {Verdict.UNDECIDED: "?", Verdict.SAME: " ="}
+CONNECTIONS = re.compile(r"(?:^| )(?:-c|--connections[ =]) ?([0-9]{1,6})\b")
+# What is shown to differ by less is no gain and no price.
+LEAST_SHARE = 0.005
+# Of a command all details are shown; of a service those that are gain or price.
+FEW_DETAILS = 2
 
 
 def headline(trial: Trial) -> list[str]:
@@ -23,25 +47,93 @@ def headline(trial: Trial) -> list[str]:
     ]
 
 
-def answer(experiment: Experiment, trial: Trial, table: Table) -> str:
-    """Return one sentence that says what to do, and for how many CPUs."""
-    return f"For {cpus_text(trial.cpus(experiment.host['cores']))}: {_advice(experiment, trial, table)}"
+def answer(experiment: Experiment, tables: Sequence[Table]) -> str:
+    """Return one sentence for each number of CPUs: what to do, what that gains and what it costs."""
+    return " ".join(f"For {cpus_text(table.cores)}: {_advice(experiment, table)}" for table in tables)
 
 
-def _advice(experiment: Experiment, trial: Trial, table: Table) -> str:
+def _advice(experiment: Experiment, table: Table) -> str:
     own = next((row for row in table.rows if row.label == OWN), None)
     if own is not None and own.outcome.state is State.FAILED:
         return f"no answer: your own Dockerfile, unchanged, failed after it had worked: {own.outcome.reason}"
-    judged = judge(trial, table)
+    judged = judge(experiment, table)
+    by_label = {row.label: row for row in judged}
     still_open = [row.label for row in judged if row.verdict is TrialVerdict.UNDECIDED]
     best, *also = best_of(judged, table) or [""]
-    if not best and still_open:
+    if best:
+        with_ = f" (not shown to differ from the best: {', '.join(also)})" if also else ""
+        command = _swap(experiment.trial, best) if experiment.trial else ""
+        return f"switch to {best}{with_}: {price(by_label[best])}. {command}"
+    said = "; ".join(f"{row.label}: {_short(row)}" for row in judged if row.problem or row.changes)
+    prices = f" {said}." if said else ""
+    if still_open:
         ended = f" when {experiment.ended_by} came" if experiment.ended_by else ""
-        return f"keep your image, or measure longer: undecided{ended}: {', '.join(still_open)}."
-    if not best:
-        return "do not switch: no variant is better."
-    with_ = f" (not shown to differ from the best: {', '.join(also)})" if also else ""
-    return f"switch to {best}{with_}: {_swap(trial, best)}"
+        return f"keep your image, or measure longer: undecided{ended}: {', '.join(still_open)}.{prices}"
+    return f"do not switch: no variant is better.{prices}"
+
+
+def _short(row: JudgedRow) -> str:
+    """Return why a variant is none to switch to, without quoting pip, and what it gains and costs."""
+    problem = row.problem.partition("; pip: ")[0]
+    return ", ".join([*([problem] if problem else []), *([price(row)] if row.changes else [])])
+
+
+def price(row: JudgedRow) -> str:
+    """Return what a variant is better in, and what it is worse in: gain and price in one breath."""
+    better, worse = (
+        ", ".join(change_text(change) for change in row.of(verdict) if abs(change.share) >= LEAST_SHARE) or "nothing"
+        for verdict in (Verdict.FASTER, Verdict.SLOWER)
+    )
+    return f"better: {better}; worse: {worse}"
+
+
+def change_text(change: Change) -> str:
+    """Return by how much a figure is more or less than the user's own, in per cent: 'throughput +12 %'."""
+    return f"{WORDS.get(change.figure, change.figure)} {100 * change.share:+.0f} %"
+
+
+def busy_text(tables: Sequence[Table]) -> str:
+    """Return what bounded the user's own service, what decides therefore, and whether threads compute."""
+    known = [(busy_of(table), table) for table in tables]
+    said = [_bound_text(busy, table) for busy, table in known if busy]
+    return " ".join(filter(None, [*said, _sweep_text(gains_by_cpus(tables))]))
+
+
+def _bound_text(busy: Busy, table: Table) -> str:
+    used = f"Your service used {busy.used:.2f} of {cpus_text(busy.cpus)}, the load {busy.load:.2f} of its own"
+    decides = table.workload.user.probed.decides if table.workload.user else "time"
+    by_cpu = ", so CPU time per unit of work decides, and latency" if decides == "cpu" else ""
+    return {
+        Bound.SERVICE: f"{used}: the service is what bounds it.",
+        Bound.GIL: f"{used}: one CPU's worth bounds it, as a GIL does.",
+        Bound.LOAD: f"{used}: the load's CPU is full{by_cpu}; ask for what costs the service more, or give it less "
+        "(--cpus 1).",
+        Bound.NOTHING: f"{used}: this load does not fill it{by_cpu}; more connections would, such as "
+        f"{_more_connections(table)}.",
+    }[busy.bound]
+
+
+def _more_connections(table: Table) -> str:
+    """Return the option of wrk with four times as many connections; of another load just that."""
+    words = " ".join(table.workload.user.load or []) if table.workload.user else ""
+    given = CONNECTIONS.search(words)
+    return f"-c{4 * int(given[1])}" if given else "four times as many"
+
+
+def _sweep_text(gains: Mapping[str, float]) -> str:
+    """Return what a second CPU gives each row, and what that says of the service."""
+    own = gains.get(OWN)
+    if own is None:
+        return ""
+    with_threads = [label for label, gain in gains.items() if gain >= GAINS > own]
+    said = ", ".join(f"{label} {gain:.2f}x" for label, gain in gains.items())
+    if own >= GAINS:
+        kind = "its workers are processes, which need no free threading for that"
+    elif with_threads:
+        kind = f"its threads compute, and {' and '.join(with_threads)} lets them"
+    else:
+        kind = "neither its threads nor its processes gain from it"
+    return f"A second CPU gives {said}: {kind}."
 
 
 def _swap(trial: Trial, label: str) -> str:
@@ -51,13 +143,34 @@ def _swap(trial: Trial, label: str) -> str:
     return shlex.join(words)
 
 
-def sections(trial: Trial, table: Table) -> tuple[Section, ...]:
+def sections(experiment: Experiment, trial: Trial, tables: Sequence[Table]) -> tuple[Section, ...]:
     """Return the verdicts, the figures in short, how the built Dockerfiles differ, and what to know of them."""
-    rows = tuple((row.label, why(row), row.verdict.value) for row in judge(trial, table))
-    verdicts = Section("verdicts", ("variant", f"time, {OWN} is 1 [95 %], and why", "verdict"), rows)
-    return tuple(
-        section for section in (verdicts, _figures(trial, table), _changes(trial), _remarks(trial)) if section.rows
-    )
+    parts: list[Section] = []
+    for table in tables:
+        of = f" on {cpus_text(table.cores)}" if len(tables) > 1 else ""
+        judged = judge(experiment, table)
+        rows = tuple((row.label, why(row), row.verdict.value) for row in judged)
+        decides = "CPU time" if judged and judged[0].decides_by_cpu else "time"
+        parts += [
+            Section(f"verdicts{of}", ("variant", f"{decides}, {OWN} is 1 [95 %], and why", "verdict"), rows),
+            _prices(judged, of),
+            _figures(trial, table, of),
+        ]
+    return tuple(section for section in (*parts, _changes(trial), _remarks(trial, tables)) if section.rows)
+
+
+def _prices(judged: Sequence[JudgedRow], of: str) -> Section:
+    """Return what each variant gains and costs: what is not decided has a question mark, what is the same a sign."""
+    figures = list(dict.fromkeys(change.figure for row in judged for change in row.changes))
+    rows = tuple((row.label, *(_price_text(row, figure) for figure in figures)) for row in judged if row.changes)
+    return Section(f"gain and price{of}", ("variant", *(WORDS.get(f, f) for f in figures)), rows)
+
+
+def _price_text(row: JudgedRow, figure: Figure) -> str:
+    change = next((change for change in row.changes if change.figure is figure), None)
+    if change is None:
+        return "-"
+    return f"{100 * change.share:+.0f} %{MARKS.get(change.verdict, '')}"
 
 
 def why(row: JudgedRow) -> str:
@@ -66,16 +179,25 @@ def why(row: JudgedRow) -> str:
     return "; ".join(part for part in (row.problem, shown) if part) or "it has no figure"
 
 
-def _figures(trial: Trial, table: Table) -> Section:
+def _figures(trial: Trial, table: Table, of: str) -> Section:
     """Return the figures of each row: the one that decides, the further ones, and the state of the GIL."""
-    details = [detail.label for detail in table.workload.details_of(table.benchmark)]
+    known = table.workload.details_of(table.benchmark)
+    shown = [place for place, detail in enumerate(known) if detail.of in REPORTED or len(known) <= FEW_DETAILS]
+    details = [known[place].label for place in shown]
     rows = tuple(
-        (row.label, value_text(table, row), *map(detail_text, row.details), gil_text(trial.tried.get(row.label)))
+        (
+            row.label,
+            value_text(table, row),
+            *(detail_text(row.details[place]) for place in shown),
+            gil_text(trial.tried.get(row.label)),
+        )
         for row in table.rows
     )
     twin = f", the same image again {ratio_text(table.twin)}" if table.twin else ""
     return Section(
-        f"figures ({rounds_text(table.rounds)}{twin})", ("variant", table.benchmark.metric.label, *details, "GIL"), rows
+        f"figures{of} ({rounds_text(table.rounds)}{twin})",
+        ("variant", table.benchmark.metric.label, *details, "GIL"),
+        rows,
     )
 
 
@@ -87,10 +209,11 @@ def _changes(trial: Trial) -> Section:
     return Section("changes to your build", ("line or option", "variants"), _by_text(lines))
 
 
-def _remarks(trial: Trial) -> Section:
-    """Return what is not drop-in, and where images are kept, beside the variants that it is of."""
+def _remarks(trial: Trial, tables: Sequence[Table]) -> Section:
+    """Return what is not drop-in, what never got ready, and where images are kept, beside whose it is."""
+    notes = {row.label: row.notes for table in tables for row in table.rows}
     said = {
-        label: [*tried.warnings, *([f"kept as {tried.kept_as}"] if tried.kept_as else [])]
+        label: [*tried.warnings, *notes.get(label, ()), *([f"kept as {tried.kept_as}"] if tried.kept_as else [])]
         for label, tried in trial.tried.items()
     }
     return Section("remarks", ("remark", "variants"), _by_text(said))

@@ -131,12 +131,25 @@ class ReportedRow(Data):
     to_baseline: DecidedRatio | None
 
 
+class FigureChange(Data):
+    """A figure beside the user's own: by which share it is more, and the cost's ratio, of a rate its inverse."""
+
+    figure: str
+    share: float
+    cost: float
+    low: float | None  # null is infinity
+    high: float | None
+    verdict: str
+
+
 class JudgedVariant(Data):
     """A trial's verdict on a variant; `problem` is why it failed, or that the GIL came back."""
 
     label: FileLabel
+    cpus: int
     verdict: str
     problem: str
+    changes: list[FigureChange]
 
 
 class TrialAnswer(Data):

@@ -42,12 +42,7 @@ class Trial(Data):
     environment: list[str] = []
     test: str | None = None
     load: str | None = None
-    service_cpus: str = ""  # in the engine's words: 1-3; empty for all
+    service_cpus: str = ""  # in the engine's words: 1-3; empty for all; of a sweep the most
     memory: str | None = None
     network: str | None = None
     tried: dict[FileLabel, TriedImage] = {}
-
-    def cpus(self, cores: int) -> int:
-        """Return how many CPUs the service had, of a machine with so many cores."""
-        first, _, last = self.service_cpus.partition("-")
-        return int(last or first) - int(first) + 1 if first else cores

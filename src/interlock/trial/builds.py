@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.catalog.types import slug
-from interlock.catalog.variants import Mode, Variant
+from interlock.catalog.variants import Gil, Mode, Variant
 from interlock.engine.docker import DockerEngine
 from interlock.engine.run import user_containers, user_images
 from interlock.engine.run.user_images import BuildSetup, Recipe, UserImage, find_builder
@@ -42,6 +42,12 @@ class Candidate:
     @property
     def has_image(self) -> bool:
         return self.built.outcome.state is State.OK
+
+    @property
+    def wheel_tag(self) -> str:
+        """Return the tag of the wheels that are its own: cp314t."""
+        version = "".join(self.built.version.split(".")[:2])
+        return f"cp{version}{'t' * (self.variant.proof.gil is Gil.OFF)}" if version else self.variant.name
 
 
 @dataclass
@@ -99,7 +105,7 @@ class Builds:
         state, reason = State.UNAVAILABLE, f"there is no image of it: {image.outcome.reason}"
         if candidate.has_image:
             try:
-                return self._build(parent, candidate.copy.recipe)
+                return self._build(parent, replace(candidate.copy.recipe, wheel_tag=candidate.wheel_tag))
             except BuildError as error:
                 state, reason = State.FAILED, error.found
         return parent.model_copy(update={"outcome": Outcome(state=state, reason=reason)})

@@ -6,10 +6,12 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from interlock.catalog.services import ServiceAddress
+from interlock.analysis.trials import Condition, Fault, Figure
+from interlock.catalog.services import ServiceAddress, cpus_in
 from interlock.catalog.variants import SupportPhase, Variant
 from interlock.errors import UsageError
 from interlock.measure.kinds.users_service import URL, is_wrk
+from interlock.trial.workloads import ServicePlace
 
 LATENCY = ("-L", "--latency")
 ADDRESS = re.compile(r"^(?P<host>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)?:(?P<port>[0-9]{1,5})(?P<path>/\S*)?$")
@@ -18,6 +20,10 @@ EXPOSED_TCP = re.compile(r"^([0-9]{1,5})/tcp$")
 NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 # What a trial tries by default: releases that still get fixes, with and without the GIL.
 USUAL_FAMILIES = ("release-lines", "free-threading")
+SWEPT = (1, 2, 4)
+CONDITION = re.compile(
+    r"^(?:(?P<fault>slower|undecided|failed)|more-(?P<figure>[a-z0-9]+)=(?P<share>[0-9]{1,4}(?:\.[0-9]+)?)%)$"
+)
 USUAL_PHASES = (SupportPhase.BUGFIX, SupportPhase.SECURITY)
 
 
@@ -86,6 +92,34 @@ def settings_of(option: str, settings: Sequence[str], here: Mapping[str, str]) -
             )
         values[name] = value if given else here[name]
     return values
+
+
+def conditions_of(text: str) -> list[Condition]:
+    """Parse what --fail-on has: words and more-FIGURE=N% between | or commas; UsageError if it is something else."""
+    return [_condition(word) for word in re.split(r"[|,]", text)]
+
+
+def _condition(word: str) -> Condition:
+    match = CONDITION.match(word.strip())
+    figures = {figure.value: figure for figure in Figure}
+    if match and match["fault"]:
+        return Condition(Fault(match["fault"]))
+    if match and match["figure"] in figures:
+        return Condition(Fault.MORE, figures[match["figure"]], float(match["share"]) / 100)
+    faults = ", ".join(fault for fault in Fault if fault is not Fault.MORE)
+    raise UsageError(
+        key="--fail-on",
+        found=f"'{word.strip()}' is no condition",
+        todo=f"Give {faults} or more-FIGURE=N%, of {', '.join(figures)}: --fail-on 'slower|more-memory=10%'.",
+    )
+
+
+def places_of(count: int, service: int | None, *, sweep: bool) -> list[ServicePlace]:
+    """Return the CPUs of the service, of `count` that the engine has; in a sweep 1, 2 and 4 of them, if there are."""
+    if not sweep:
+        cpus = cpus_of(count, service)
+        return [ServicePlace(cpus, cpus_in(cpus, count))]
+    return [ServicePlace(cpus_of(count, cpus), cpus, f"-{cpus}cpu") for cpus in SWEPT if cpus <= count]
 
 
 def cpus_of(count: int, service: int | None) -> str:

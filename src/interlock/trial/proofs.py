@@ -1,15 +1,20 @@
-"""The proof that a row works, before anything is timed: its tests pass, its service answers, and where the GIL is."""
+"""The proof that a row works, before anything is timed: its tests pass, its service answers, and where the GIL is.
+
+The user's own service shows besides how it is to be loaded, and by what rows are decided.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from interlock.catalog.services import Probed
 from interlock.catalog.workloads import Workload
 from interlock.engine.ended import last_lines
 from interlock.engine.protocol import Network, OwnStart, UserContainer
 from interlock.errors import WorkloadError
-from interlock.measure.kinds.users_service import UserService
+from interlock.measure.kinds.users_service import UserService, probed
 from interlock.measure.watching import ProgressUpdate
 from interlock.results.trials import OWN
 from interlock.trial.builds import TriedRow
@@ -37,9 +42,26 @@ class Proofs:
             except WorkloadError as error:
                 self.require_answer()
                 if row.label == OWN:
-                    found = f"your own Dockerfile, unchanged: {error.found}"
-                    raise WorkloadError(key=error.key, found=found, todo=error.todo) from None
+                    raise _of_own(error) from None
                 row.note(problem=error.found)
+
+    def probe(self, own: TriedRow, cpus: int) -> Probed:
+        """Return how the user's own service, which has so many CPUs, is loaded and decided; WorkloadError without."""
+        self.on_progress(ProgressUpdate("probing", self.workload.name, own.label, 0, 1))
+        try:
+            with self._service_of(own) as service:
+                return probed(service.user, service.ready(), cpus)
+        except WorkloadError as error:
+            self.require_answer()
+            raise _of_own(error) from None
+
+    @contextmanager
+    def _service_of(self, row: TriedRow) -> Iterator[UserService]:
+        environment = row.mode.environment if row.mode else {}
+        cpus = self.workload.user.cpus if self.workload.user else ""
+        start = OwnStart(row.image.image_id, environment, cpus=cpus, gil_probed=True)
+        with self.network.started(start) as container:
+            yield UserService(self.network, self.workload, container)
 
     def _prove(self, row: TriedRow) -> None:
         environment = row.mode.environment if row.mode else {}
@@ -50,13 +72,13 @@ class Proofs:
                 _note_gil(row, tests)
                 self._require_passed(tests, code)
         if self.checks.address is not None:
-            service = UserService(self.network, self.workload)
-            with self.network.started(OwnStart(row.image.image_id, environment, gil_probed=True)) as container:
+            with self._service_of(row) as service:
                 try:
-                    service.load(service.healthy(container)[0])
-                    container.require_running("under the load")
+                    service.healthy()
+                    if self.checks.load is not None:
+                        service.load()
                 finally:
-                    _note_gil(row, container)
+                    _note_gil(row, service.container)
 
     def _require_passed(self, tests: UserContainer, code: int | None) -> None:
         if code is None:
@@ -65,6 +87,10 @@ class Proofs:
         if code != 0:
             found = f"the tests end with exit code {code}; {last_lines(tests.log())}"
             raise WorkloadError(key="--cmd", found=found, todo="Correct the tests, or the image.")
+
+
+def _of_own(error: WorkloadError) -> WorkloadError:
+    return WorkloadError(key=error.key, found=f"your own Dockerfile, unchanged: {error.found}", todo=error.todo)
 
 
 def _note_gil(row: TriedRow, container: UserContainer) -> None:

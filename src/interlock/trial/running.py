@@ -23,7 +23,7 @@ from interlock.results.experiments import BaseImage, Built, Experiment, State
 from interlock.trial.builds import Builds, Candidate, TriedRow
 from interlock.trial.options import exposed_address
 from interlock.trial.proofs import Proofs
-from interlock.trial.workloads import Checks, workload_of
+from interlock.trial.workloads import Checks, ServicePlace, workload_of
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class TrialRequest:
     candidates: Sequence[Candidate]
     checks: Checks
     users: UsersImages
+    places: Sequence[ServicePlace]  # CPUs of the service, each a workload
     keep: bool
 
 
@@ -69,7 +70,8 @@ def _proved(engine: DockerEngine, request: TrialRequest, builds: Builds, watchin
     own, checks, recipe = builds.own(), request.checks, request.recipe
     if checks.load is not None and checks.address is None:
         checks = replace(checks, address=exposed_address(engine.exposed_ports(own.image.image_id)))
-    workload, base = workload_of(recipe.context, checks), _base(engine, request, watching)
+    places, base = request.places, _base(engine, request, watching)
+    workload = workload_of(recipe.context, checks, places[-1])
     surroundings = replace(request.users.surroundings, alias=checks.address.host if checks.address else "")
     helpers = experiment.helpers_of([workload])
     watching.on_step(", ".join([INSTRUMENTS, *helpers]))
@@ -80,31 +82,46 @@ def _proved(engine: DockerEngine, request: TrialRequest, builds: Builds, watchin
         proofs.prove([own])
         rows = [own, *(builds.row(candidate) for candidate in request.candidates)]
         proofs.prove(rows[1:])
+        workloads = [_probed(request, proofs, own, place) for place in places]
     if request.keep:
         _keep(engine, recipe, rows)
     tried = {"builder": request.builder.name, "tried": {row.label: row.about for row in rows}}
     users = UsersImages(request.users.trial.model_copy(update=tried), surroundings, base)
-    return _assignment(request.assignment, workload, users, rows)
+    return _assignment(request.assignment, workloads, users, rows)
 
 
-def _assignment(asked: Assignment, workload: Workload, users: UsersImages, rows: Sequence[TriedRow]) -> Assignment:
-    """Return the experiment of the rows: one workload, with the user's own image as the baseline."""
+def _probed(request: TrialRequest, proofs: Proofs, own: TriedRow, place: ServicePlace) -> Workload:
+    """Return the workload of so many CPUs, as the user's own service shows, or as it began, that it is to be loaded."""
+    folder, checks, began = request.recipe.context, proofs.checks, request.assignment.resumes
+    workload = workload_of(folder, checks, place)
+    if checks.load is None:
+        return workload
+    before = began.workloads.get(workload.name) if began else None
+    if before and before.user:
+        return workload_of(folder, checks, place, before.user.probed)
+    return workload_of(folder, checks, place, replace(proofs, workload=workload).probe(own, place.count))
+
+
+def _assignment(
+    asked: Assignment, workloads: Sequence[Workload], users: UsersImages, rows: Sequence[TriedRow]
+) -> Assignment:
+    """Return the experiment of the rows, with the user's own image as the baseline."""
     built, began = list({row.image.variant: row.image for row in rows}.values()), asked.resumes
-    catalog = asked.catalog.model_copy(update={"workloads": {workload.name: workload}})
-    settings = asked.settings.model_copy(update={"workloads": [workload.name]})
+    catalog = asked.catalog.model_copy(update={"workloads": {workload.name: workload for workload in workloads}})
+    settings = asked.settings.model_copy(update={"workloads": [workload.name for workload in workloads]})
     command = asked.command
     if began is not None:
-        require_the_same(began, workload, built)
+        require_the_same(began, workloads, built)
         settings, command = began.settings, began.command
     return replace(asked, catalog=catalog, built=built, settings=settings, command=command, users=users)
 
 
-def require_the_same(began: Experiment, workload: Workload, built: Sequence[Built]) -> None:
+def require_the_same(began: Experiment, workloads: Sequence[Workload], built: Sequence[Built]) -> None:
     """Raise UsageError unless a trial goes on with the load or tests, and the images, that it began with.
 
     Images are the same by their content: labels say of which trial each is, and so it has another name.
     """
-    if began.workloads != {workload.name: workload}:
+    if began.workloads != {workload.name: workload for workload in workloads}:
         found = f"{began.name} had another load, address or tests: {began.command}"
         raise UsageError(key="--resume", found=found, todo="Give the same options, or start a new trial.")
     now = {image.variant: image.content_hash for image in built}

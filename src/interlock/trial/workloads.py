@@ -6,12 +6,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from interlock.catalog.services import ServiceAddress, UserWork
+from interlock.catalog.services import Probed, ServiceAddress, UserWork
 from interlock.catalog.types import slug
 from interlock.catalog.workloads import Benchmark, Detail, Metric, Repetition, Workload
-from interlock.measure.kinds.users_service import HEALTHY_AFTER, MEMORY, is_wrk
+from interlock.measure.kinds.users_service import (
+    HEALTHY_AFTER,
+    LOAD_CPUS,
+    MEMORY,
+    QUIET_AFTER,
+    RATE,
+    SERVICE_CPUS,
+    STEADY_AFTER,
+    UNIT_CPU,
+    is_wrk,
+)
 
-ONCE = Repetition(warmups=0, values=1)
+ONCE, UNKNOWN = Repetition(warmups=0, values=1), Probed()
+
+
+@dataclass(frozen=True)
+class ServicePlace:
+    """The CPUs of a service: in the engine's words (empty for all), how many, and what is told apart by them."""
+
+    cpus: str = ""
+    count: int = 1
+    suffix: str = ""
+
+
+ANYWHERE = ServicePlace()
 
 
 @dataclass(frozen=True)
@@ -30,11 +52,15 @@ class Checks:
         return None if self.test is None else ["sh", "-c", self.test]
 
 
-def workload_of(folder: Path, checks: Checks) -> Workload:
-    """Return the workload: of a service its load, else its start; without one the tests."""
-    benchmark, unit = _benchmark(checks)
+def workload_of(folder: Path, checks: Checks, place: ServicePlace = ANYWHERE, probed: Probed = UNKNOWN) -> Workload:
+    """Return the workload: of a service its load, else its start; without one the command.
+
+    `probed` is how the user's own service is loaded and decided, once that is known.
+    """
+    benchmark, unit = _benchmark(checks, probed)
+    name = slug(folder.resolve().name).lower() or "service"
     return Workload(
-        name=f"trial-{slug(folder.resolve().name).lower() or 'service'}",
+        name=f"trial-{name}{place.suffix}",
         summary="A user's own Dockerfile on several variants.",
         kind="command",
         unit=unit,
@@ -46,31 +72,48 @@ def workload_of(folder: Path, checks: Checks) -> Workload:
             address=checks.address,
             load=list(checks.load) if checks.load else None,
             healthy_within_s=checks.healthy_within_s,
+            cpus=place.cpus,
+            probed=probed,
         ),
     )
 
 
-def _benchmark(checks: Checks) -> tuple[Benchmark, str]:
+def _benchmark(checks: Checks, probed: Probed) -> tuple[Benchmark, str]:
     """Return the benchmark and its unit of work; its command tells experiments of another load apart."""
     if checks.address is None:
-        metric = Metric(label="s per run of the tests", scale=1)
-        return _of("tests", checks.test_argv or [], metric, [], profiled="run"), "run"
+        metric = Metric(label="s per run", scale=1)
+        cpu = Detail(label="CPU s per run", of="work_cpu_s", per="unit")
+        memory = _memory("process_max_rss_bytes")
+        return _of("tests", checks.test_argv or [], metric, [cpu, memory], profiled="run"), "run"
     if checks.load is None:
         metric = Metric(label="s until healthy", scale=1)
         return _of("start", ["GET", checks.address.path], metric, [_memory()], profiled=""), "start"
-    rate = is_wrk(checks.load)
-    metric = Metric(label="requests/s", scale=1, inverse=True) if rate else Metric(label="s per load", scale=1)
-    unit = "request" if rate else "load"
+    is_rate, by_cpu = is_wrk(checks.load), probed.decides == "cpu"
+    unit = "request" if is_rate else "load"
+    time = Metric(label="requests/s", scale=1, inverse=True) if is_rate else Metric(label="s per load", scale=1)
+    cpu_label = f"CPU ms per {unit}"
+    rate = Detail(label="requests/s" if is_rate else "loads/s", of=RATE)
     latencies = [
-        Detail(label=f"p{percentile} ms", of=f"latency_p{percentile}_s", scale=1e3) for percentile in (50, 99) if rate
+        Detail(label=f"p{percentile} ms", of=f"latency_p{percentile}_s", scale=1e3)
+        for percentile in (50, 99)
+        if is_rate
     ]
-    cpu = Detail(label=f"CPU ms per {unit}", of="work_cpu_s", per="unit", scale=1e3)
-    details = [*latencies, cpu, _memory(), Detail(label="healthy after s", of=HEALTHY_AFTER)]
-    return _of("load", checks.load, metric, details, profiled=unit), unit
+    seconds = {"healthy": HEALTHY_AFTER, "quiet": QUIET_AFTER, "steady": STEADY_AFTER}
+    cpus = {"CPUs used": SERVICE_CPUS, "CPUs of the load": LOAD_CPUS}
+    details = [
+        *([rate] if by_cpu else []),
+        *latencies,
+        *([] if by_cpu else [Detail(label=cpu_label, of=UNIT_CPU, scale=1e3)]),
+        _memory(),
+        *(Detail(label=f"{word} after s", of=key) for word, key in seconds.items()),
+        *(Detail(label=label, of=key) for label, key in cpus.items()),
+    ]
+    metric = Metric(label=cpu_label, scale=1e3) if by_cpu else time
+    return _of("load-by-cpu" if by_cpu else "load", checks.load, metric, details, profiled=unit), unit
 
 
-def _memory() -> Detail:
-    return Detail(label="memory MB", of=MEMORY, scale=1e-6)
+def _memory(key: str = MEMORY) -> Detail:
+    return Detail(label="memory MB", of=key, scale=1e-6)
 
 
 def _of(name: str, command: Sequence[str], metric: Metric, details: list[Detail], *, profiled: str) -> Benchmark:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from interlock.engine.run import user_containers
-from interlock.engine.run.user_containers import python_path
+from interlock.engine.run.user_containers import parse_listening, python_path
 from tests.builders import extract
 
 # What a free-threaded interpreter has: `sys._is_gil_enabled`, here as a list that the program changes.
@@ -106,3 +106,18 @@ def test_a_container_that_sends_no_tar_has_written_nothing(data: bytes) -> None:
 def test_the_gil_probe_stands_before_the_images_own_path() -> None:
     assert python_path({}, "/w") == "/w"
     assert python_path({"PYTHONPATH": "/app:/lib"}, "/w") == "/w:/app:/lib"
+
+
+TCP = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0
+   1: 0B00007F:9C1F 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0
+   2: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0
+   3: 0100007F:1F41 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0
+  sl  local_address                         remote_address                        st tx_queue rx_queue tr
+   0: 00000000000000000000000000000000:2328 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000
+"""
+
+
+def test_where_a_container_listens_is_said_without_the_engines_name_server() -> None:
+    assert parse_listening(TCP) == ["0.0.0.0:8000", "127.0.0.1:8080", "[::]:9000"]

@@ -28,6 +28,7 @@ from interlock.engine.protocol import (
     Answer,
     BuildOptions,
     CoreSet,
+    CpuUsed,
     Feature,
     LoadRun,
     Needs,
@@ -177,4 +178,7 @@ class HostNetwork:
         raise refused(Feature.SERVICES)
 
     def put_load(self, words: Sequence[str], limit_s: float) -> LoadRun:
+        raise refused(Feature.LOAD)
+
+    def load_cpu_used(self) -> CpuUsed:
         raise refused(Feature.LOAD)

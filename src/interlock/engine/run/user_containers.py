@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import ipaddress
+import re
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -109,7 +111,7 @@ def _create(place: Place, start: OwnStart) -> Container:
         environment=environment,
         network=place.network,
         networking_config={place.network: named},
-        cpuset_cpus=users.cpus,
+        cpuset_cpus=start.cpus or users.cpus,
         mem_limit=users.memory,
         pids_limit=PROCESSES,
         log_config=LOG,
@@ -157,6 +159,25 @@ def exposed_ports(client: DockerClient, image_id: str) -> list[str]:
 def log_of(container: Container) -> str:
     """Return everything that the container printed."""
     return untrusted.joined(container.logs(stream=True, follow=False)).decode(errors="replace")
+
+
+SOCKETS = ("/proc/net/tcp", "/proc/net/tcp6")
+LISTENING = re.compile(r"^ *[0-9]+: ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A ", re.MULTILINE)
+# Docker's name server, which listens in each container of a network.
+NAME_SERVER = "127.0.0.11"
+
+
+def parse_listening(text: str) -> list[str]:
+    """Read the tables of TCP sockets: the addresses and ports at which somebody listens, each once."""
+    found = {(int(port, 16), _address(words)) for words, port in LISTENING.findall(text)}
+    return [f"{address}:{port}" for port, address in sorted(found) if address != NAME_SERVER]
+
+
+def _address(words: str) -> str:
+    """Return the address that the kernel writes as words in its own order of bytes."""
+    data = b"".join(bytes.fromhex(words[place : place + 8])[::-1] for place in range(0, len(words), 8))
+    address = str(ipaddress.ip_address(data))
+    return address if len(data) == 4 else f"[{address}]"
 
 
 def gil_probe_archive() -> bytes:

@@ -31,6 +31,7 @@ from interlock.engine.build.one_build import (
 )
 from interlock.engine.client import disk_full, name_of, no_space
 from interlock.engine.ownership import labels_of
+from interlock.engine.packages.unbuilt import unbuilt_words
 from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError
 from interlock.results.experiments import EngineName
@@ -59,6 +60,7 @@ class Recipe:
     arguments: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     text: str | None = None  # what is built in place of what is in the file
+    wheel_tag: str = "its interpreter"  # which wheels its packages need: cp314t
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,8 @@ def _copied(recipe: Recipe, text: str, folder: Path) -> Recipe:
 def _failure(log: str, recipe: Recipe, path: Path) -> BuildError | EngineError:
     if no_space(log):
         return disk_full(f"building {recipe.dockerfile}")
-    return BuildError(found=f"it does not build: {last_words(log)}", todo=f"{path} has the rest.")
+    why = unbuilt_words(log, recipe.wheel_tag) or last_words(log)
+    return BuildError(found=f"it does not build: {why}", todo=f"{path} has the rest.")
 
 
 def _image_ids(client: DockerClient) -> set[str]:

@@ -135,6 +135,9 @@ class OwnContainer(ContainerSandbox):
         """Return the memory of its processes now, without files; WorkloadError if it is gone or shows none."""
         return containers.parse_memory_bytes(self.commands.run(["cat", *containers.MEMORY_FILES]).stdout)
 
+    def listening(self) -> list[str]:
+        return user_containers.parse_listening(self.commands.run(["cat", *user_containers.SOCKETS]).stdout)
+
 
 @dataclass(frozen=True)
 class ContainerWorkspace:
@@ -230,6 +233,9 @@ class ContainerNetwork:
 
     def put_load(self, words: Sequence[str], limit_s: float) -> LoadRun:
         return run_load(self._loader().run, words, limit_s, key="--load" if self.workspace.users else "load")
+
+    def load_cpu_used(self) -> CpuUsed:
+        return containers.parse_cpu_used(self._loader().run(["cat", *containers.CPU_FILES]).stdout)
 
     def _loader(self) -> Commands:
         if self.loader is None:

@@ -62,6 +62,8 @@ class Kind(ABC):
     is_tried: ClassVar[bool] = True
     # Whether each process has a new sandbox: what it leaves there the next one must not meet.
     wants_fresh_slot: ClassVar[bool] = False
+    # Whether its processes run in sandboxes that a cell keeps.
+    opens_slots: ClassVar[bool] = True
     # Whether its benchmarks are not in its workload's file alone, but asked of the program.
     is_listed: ClassVar[bool] = False
     needs_load: ClassVar[bool] = False
