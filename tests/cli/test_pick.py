@@ -145,7 +145,7 @@ def test_without_options_there_is_an_answer_of_four_lines(run: Entry, shipped: P
 
 def test_whichever_shipped_folder_is_read_the_answer_is_the_same(run: Entry, shipped: Path) -> None:
     words = ("--workload", "download=3", "--workload", "startup=1", "--cpus", "4")
-    answers = {run(*words)[1], *(run(*words, "--from", one.name)[1] for one in shipped.iterdir() if one.is_dir())}
+    answers = {run(*words)[1], *(run(*words, "--from", one.name)[1] for one in store.experiments_below(shipped))}
     assert len(answers) == 1
 
 
