@@ -72,7 +72,11 @@ def ready_image(client: Any, base: BaseImage, packages: list[str]) -> str:
         base=base.reference,
         packages=" ".join(sorted({*packages, "python3-pip"})),
     )
-    files = {f"files{place}": path.read_bytes() for place, path in settings.files.items() if path.is_file()}
+    files = {
+        f"files{place}": file if isinstance(file, bytes) else file.read_bytes()
+        for place, file in settings.files.items()
+        if isinstance(file, bytes) or file.is_file()
+    }
     lines = [f"{name}='{value}'\n" for name, value in settings.environment.items()]
     files["files/requirements.txt"] = (ROOT / "requirements/host.txt").read_bytes()
     context = {"Dockerfile": text.encode(), "files/interlock-environment": "".join(lines).encode(), **files}

@@ -46,7 +46,7 @@ class Service:
 
 def find_service(folder: Path) -> Service:
     """Return what the files of a folder say of its service; nothing of what they do not say."""
-    built = next((told for name in COMPOSE_FILES if (told := _of_compose(folder / name))), {})
+    built = next((each for name in COMPOSE_FILES if (each := _of_compose(folder / name))), {})
     file = built.get("file", "") or next((name for name in DOCKERFILES if (folder / name).is_file()), "")
     image = _of_dockerfile(folder / file) if file and (folder / file).is_file() else {}
     requirement, framework = _dependencies(folder)
