@@ -1,8 +1,8 @@
-"""How seconds and memory grow with an experiment's cells: planned, resumed, reported, exported. Prints; no assertion.
+"""How seconds of CPU and memory grow with an experiment's cells: planned, resumed, reported, exported. Prints.
 
-60 variants in 1, 12 and 119 modes by 14 workloads, four rounds each: 840, 10,080 and 99,960 cells. SIGKILL cut the last
-workload: its cells are in the journal, the others in a file each. Each command is a process of its own, so that its peak
-of memory is its own. `INTERLOCK_MODES=1,12` leaves the largest out. Needs an engine, which builds nothing.
+60 variants in 1, 12 and 119 modes by 14 workloads, four rounds each: 840, 10,080 and 99,960 cells. SIGKILL cut the
+last workload: its cells are in the journal, the others in a file each. Each command is a process of its own, so that
+its peak of memory is its own. `INTERLOCK_MODES=1,12` leaves the largest out. Needs an engine, which builds nothing.
 """
 
 from __future__ import annotations
@@ -48,13 +48,12 @@ name = "one"
 arguments = ["--what", "uncontended", "--min-time", "0.0012"]
 metric = { label = "ns per lock", scale = 1e9 }
 """
-# Prints what a command's process took: exit code, seconds, and MiB at its peak as the kernel counts them.
+# Prints what a command's process took as the kernel counts it: exit code, seconds of CPU, and MiB at its peak.
 MEASURE = """
-import json, resource, subprocess, sys, time
-start_s = time.monotonic()
+import json, resource, subprocess, sys
 code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
-peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-print(json.dumps([code, time.monotonic() - start_s, peak / 1024]))
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([code, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
 """
 
 
@@ -66,7 +65,7 @@ def make_project(folder: Path, modes: int) -> Path:
     path.unlink()
     for name in VARIANTS:
         more = "".join(MODE.format(number) for number in range(1, modes))
-        own = text.replace('tag = "', f'tag = "{name}-')
+        own = text.replace('tag = "', f'tag = "{name}-', 1)
         (project / "variants" / f"{name}.toml").write_text(own + more, encoding="utf-8")
     for name in WORKLOADS:
         (project / "workloads" / f"{name}.toml").write_text(WORKLOAD, encoding="utf-8")
@@ -76,8 +75,8 @@ def make_project(folder: Path, modes: int) -> Path:
 def make_run(workload: str, block: int, chance: random.Random) -> RunData:
     """A process of a block: five values, and what the launcher read."""
     metadata = {
-        "name": f"{workload} {BENCHMARK}", "unit": "second", "loops": 16, "inner_loops": 1000, "mem_max_rss": 12_537_856,
-        "interlock_block": block, "interlock_process_user_s": 0.064694, "interlock_process_sys_s": 0.004976,
+        "name": f"{workload} {BENCHMARK}", "unit": "second", "loops": 16, "inner_loops": 1000,
+        "mem_max_rss": 12_537_856, "interlock_block": block, "interlock_process_user_s": 0.064694, "interlock_process_sys_s": 0.004976,
         "interlock_process_wall_s": 1.419305823, "interlock_estimator": "median",
     }  # fmt: skip
     return RunData(values=[chance.lognormvariate(-17, 0.03) for _ in range(5)], metadata=metadata)
@@ -120,8 +119,13 @@ def make_results(project: Path, labels: list[str]) -> None:
     store.write_json(folder / EXPERIMENT_FILE, record_of(labels, {name: known[name] for name in WORKLOADS}))
     for name in WORKLOADS[:-1]:
         for label in labels:
-            runs = {BENCHMARK: [make_run(name, block, chance).run for block in range(1, ROUNDS + 1)]}
-            store.write_runs(store.cell_path(folder, "box", *split_label(label), name), runs)
+            path = store.cell_path(folder, "box", *split_label(label), name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            runs = [make_run(name, block, chance).model_dump() for block in range(1, ROUNDS + 1)]
+            path.write_text(
+                json.dumps({"version": "1.0", "benchmarks": [{"metadata": runs[0]["metadata"], "runs": runs}]}),
+                encoding="utf-8",
+            )
     cut, journal = WORKLOADS[-1], Journal(folder)
     journal.begin(known[cut], {})
     for block in range(1, ROUNDS):

@@ -17,6 +17,8 @@ from tests.apart import command
 from tests.cli.conftest import Run
 from tests.fakes import Answer, Asked, as_json, serving
 
+pytestmark = pytest.mark.promise
+
 VERSION = {"ApiVersion": "1.41", "Version": "20.10.24", "Components": [{"Name": "Engine"}]}
 # By name, what an engine answers to everything after its ping and its version.
 STRANGE = {
@@ -155,6 +157,7 @@ def test_a_reader_who_has_seen_enough_is_no_failure_to_talk_about(words: list[st
     assert (done.returncode, "error" in done.stderr) == (141, False), done.stderr
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)
 def test_what_a_full_disk_does_not_take_is_one_sentence(words: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
