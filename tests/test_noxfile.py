@@ -63,10 +63,6 @@ def test_a_machine_without_uv_is_told_nothing_of_it(caplog: pytest.LogCaptureFix
     assert caplog.messages == ["other news"]
 
 
-class ToldError(Exception):
-    """What a session says that fails."""
-
-
 class Sessions:
     """A session of nox whose programs are those of this environment."""
 
@@ -86,13 +82,13 @@ class Sessions:
         self.said += done.stdout
 
     def error(self, words: str) -> None:
-        raise ToldError(words)
+        raise StoppedError(words)
 
 
 class Service(http.server.BaseHTTPRequestHandler):
     """An advisory service that speaks as OSV does, and knows of one vulnerable release."""
 
-    def do_POST(self) -> None:  # noqa: N802  the name that the server looks for
+    def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         known = [{"id": "PYSEC-1", "summary": "s", "details": "d", "affected": [], "aliases": []}]
         answer = json.dumps({"vulns": known} if asked["package"]["name"] == "bad" else {}).encode()
@@ -121,7 +117,7 @@ def test_a_vulnerable_dependency_is_named_and_all_licences_are_listed(
     (tmp_path / "r.txt").write_text(f"{name}==1.0 --hash=sha256:{'0' * 64}\n")
     monkeypatch.setattr(noxfile(), "files_to_audit", lambda: [str(tmp_path / "r.txt")])
     session = Sessions(tmp_path, "--vulnerability-service", "osv", "--osv-url", service)
-    with pytest.raises(ToldError, match=said) if said else nullcontext():
+    with pytest.raises(StoppedError, match=said) if said else nullcontext():
         noxfile().advisories.func(session)
     assert re.search(r"^\| pydantic +\| [\d.]+ +\| MIT", session.said, re.MULTILINE)
 
@@ -130,7 +126,7 @@ def test_an_advisory_service_that_does_not_answer_is_an_error(tmp_path: Path, mo
     (tmp_path / "r.txt").write_text(f"good==1.0 --hash=sha256:{'0' * 64}\n")
     monkeypatch.setattr(noxfile(), "files_to_audit", lambda: [str(tmp_path / "r.txt")])
     nobody = "http://127.0.0.1:1/v1/query"
-    with pytest.raises(ToldError, match="1 of 1 dependencies"):
+    with pytest.raises(StoppedError, match="1 of 1 dependencies"):
         noxfile().advisories.func(Sessions(tmp_path, "--vulnerability-service", "osv", "--osv-url", nobody))
 
 

@@ -1,8 +1,9 @@
 """How seconds of CPU and memory grow with an experiment's cells: planned, resumed, reported, exported. Prints.
 
-60 variants in 1, 12 and 119 modes by 14 workloads, four rounds each: 840, 10,080 and 99,960 cells. SIGKILL cut the
-last workload: its cells are in the journal, the others in a file each. Each command is a process of its own, so that
-its peak of memory is its own. `INTERLOCK_MODES=1,12` leaves the largest out. Needs an engine, which builds nothing.
+A cell is variant x workload x host: 60 variants by 14 workloads, four rounds each, on 1, 12 and 119 hosts are 840, 10,080 and
+99,960 cells. SIGKILL cut the last workload of the last host: its cells are in the journal, all others in a file
+each. Each command is a process of its own, so that its peak of memory is its own. `INTERLOCK_HOSTS=1,12` leaves the
+largest out; `INTERLOCK_ROWS=60,120,240` measures one host of more variants instead. Needs an engine; nothing is built.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +20,6 @@ from pathlib import Path
 import pytest
 
 from interlock.catalog import project as catalogs
-from interlock.catalog.types import split_label
 from interlock.catalog.workloads import Workload
 from interlock.engine.machine import facts
 from interlock.results import store
@@ -31,10 +32,9 @@ from tests.integration.images import QUICK
 from tests.integration.toys import copy_project
 
 NAME, BENCHMARK, ROUNDS = "load", "one", 4
-VARIANTS = [f"load-{number}" for number in range(60)]
 WORKLOADS = [f"work-{number:02}" for number in range(14)]
-MODES = [int(modes) for modes in os.environ.get("INTERLOCK_MODES", "1,12,119").split(",")]
-MODE = '\n[[modes]]\nname = "m{0}"\nsummary = "mode {0}"\nenvironment = {{ MODE = "{0}" }}\n'
+HOSTS = [int(hosts) for hosts in os.environ.get("INTERLOCK_HOSTS", "1,12,119").split(",")]
+ROWS = [int(rows) for rows in os.environ.get("INTERLOCK_ROWS", "60").split(",")]
 WORKLOAD = """\
 summary = "A workload"
 program = "locks.py"
@@ -57,16 +57,15 @@ print(json.dumps([code, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
 """
 
 
-def make_project(folder: Path, modes: int) -> Path:
-    """A project of these variants, modes and workloads alone."""
+def make_project(folder: Path, variants: list[str]) -> Path:
+    """A project of these variants and workloads alone."""
     project = copy_project(ROOT, folder, [QUICK], [])
     path = project / "variants" / f"{QUICK}.toml"
     text = path.read_text(encoding="utf-8")
     path.unlink()
-    for name in VARIANTS:
-        more = "".join(MODE.format(number) for number in range(1, modes))
+    for name in variants:
         own = text.replace('tag = "', f'tag = "{name}-', 1)
-        (project / "variants" / f"{name}.toml").write_text(own + more, encoding="utf-8")
+        (project / "variants" / f"{name}.toml").write_text(own, encoding="utf-8")
     for name in WORKLOADS:
         (project / "workloads" / f"{name}.toml").write_text(WORKLOAD, encoding="utf-8")
     return project
@@ -76,64 +75,65 @@ def make_run(workload: str, block: int, chance: random.Random) -> RunData:
     """A process of a block: five values, and what the launcher read."""
     metadata = {
         "name": f"{workload} {BENCHMARK}", "unit": "second", "loops": 16, "inner_loops": 1000,
-        "mem_max_rss": 12_537_856, "interlock_block": block, "interlock_process_user_s": 0.064694, "interlock_process_sys_s": 0.004976,
-        "interlock_process_wall_s": 1.419305823, "interlock_estimator": "median",
+        "mem_max_rss": 12_537_856, "interlock_block": block, "interlock_process_user_s": 0.064694,
+        "interlock_process_sys_s": 0.004976, "interlock_process_wall_s": 1.419305823, "interlock_estimator": "median",
     }  # fmt: skip
     return RunData(values=[chance.lognormvariate(-17, 0.03) for _ in range(5)], metadata=metadata)
 
 
-def record_of(labels: list[str], workloads: dict[str, Workload]) -> Experiment:
-    """The record of an experiment whose last workload has begun."""
+def record_of(host: str, variants: list[str], workloads: dict[str, Workload], *, is_cut: bool) -> Experiment:
+    """The record of a host's experiment; of one that was cut the last workload has begun."""
     settings = Settings(
-        quick=True, rounds=ROUNDS, seed=7, baseline=labels[0], variants=labels, workloads=WORKLOADS, profiled=False,
-        variants_word="all", workloads_word="all",
+        quick=True, rounds=ROUNDS, seed=7, baseline=variants[0], variants=variants, workloads=WORKLOADS,
+        profiled=False, variants_word="all", workloads_word="all",
     )  # fmt: skip
     engine = {"name": "docker", "version": "28.0", "storage_driver": "overlay2"}
-    done = WORKLOADS[:-1]
+    done = WORKLOADS[:-1] if is_cut else WORKLOADS
     return make_experiment(
-        VARIANTS,
+        variants,
         name=NAME,
         settings=settings,
-        host={**facts(), "folder": "box", "engine": engine},
-        images=[make_built(name) for name in VARIANTS],
+        host={**facts(), "folder": host, "engine": engine},
+        images=[make_built(name) for name in variants],
         workloads=workloads,
-        facts={label: make_facts() for label in labels},
-        cells=[cell_of(label, name) for name in done for label in labels],
-        order={name: [labels] * ROUNDS for name in done},
+        facts={label: make_facts() for label in variants},
+        cells=[cell_of(label, name) for name in done for label in variants],
+        order={name: [variants] * ROUNDS for name in done},
         times={name: Times(measuring_s=60) for name in done},
-        unfinished=WORKLOADS[-1:],
-        ended_by=KILLED,
+        unfinished=WORKLOADS[-1:] if is_cut else [],
+        ended_by=KILLED if is_cut else "",
     )
 
 
 def cell_of(label: str, workload: str) -> CellResult:
-    variant, mode = split_label(label)
-    return make_cell(variant, workload, OK, mode=mode, benchmarks={BENCHMARK: OK}, times=Times(measuring_s=1))
+    return make_cell(label, workload, OK, benchmarks={BENCHMARK: OK}, times=Times(measuring_s=1))
 
 
-def make_results(project: Path, labels: list[str]) -> None:
-    """Write the experiment: a file for each cell of thirteen workloads, a journal of the last one."""
-    chance, folder = random.Random(7), project / "results" / NAME
-    folder.mkdir()
-    known = catalogs.load(project).workloads
-    store.write_json(folder / EXPERIMENT_FILE, record_of(labels, {name: known[name] for name in WORKLOADS}))
-    for name in WORKLOADS[:-1]:
-        for label in labels:
-            path = store.cell_path(folder, "box", *split_label(label), name)
+def make_results(project: Path, host: str, variants: list[str], *, is_cut: bool) -> None:
+    """Write a host's experiment: a file for each cell, and a journal of a workload that was cut."""
+    chance, folder = random.Random(host), project / "results" / NAME / host
+    known = {name: one for name, one in catalogs.load(project).workloads.items() if name in WORKLOADS}
+    store.write_json(folder / EXPERIMENT_FILE, record_of(host, variants, known, is_cut=is_cut))
+    for name in WORKLOADS[:-1] if is_cut else WORKLOADS:
+        for label in variants:
+            path = store.cell_path(folder, host, label, None, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             runs = [make_run(name, block, chance).model_dump() for block in range(1, ROUNDS + 1)]
-            path.write_text(
-                json.dumps({"version": "1.0", "benchmarks": [{"metadata": runs[0]["metadata"], "runs": runs}]}),
-                encoding="utf-8",
-            )
-    cut, journal = WORKLOADS[-1], Journal(folder)
-    journal.begin(known[cut], {})
+            suite = {"version": "1.0", "benchmarks": [{"metadata": runs[0]["metadata"], "runs": runs}]}
+            path.write_text(json.dumps(suite), encoding="utf-8")
+    if is_cut:
+        write_journal(folder, known[WORKLOADS[-1]], variants, chance)
+
+
+def write_journal(folder: Path, cut: Workload, variants: list[str], chance: random.Random) -> None:
+    journal = Journal(folder)
+    journal.begin(cut, {})
     for block in range(1, ROUNDS):
         journal.add(
             JournalEntry(
-                runs={label: {BENCHMARK: [make_run(cut, block, chance)]} for label in labels},
-                cells=[cell_of(label, cut) for label in labels],
-                order=[labels] * block,
+                runs={label: {BENCHMARK: [make_run(cut.name, block, chance)]} for label in variants},
+                cells=[cell_of(label, cut.name) for label in variants],
+                order=[variants] * block,
                 times=Times(measuring_s=block),
             )
         )
@@ -149,20 +149,25 @@ def measured(project: Path, *words: str) -> str:
     return f"{took_s:.1f} s, {peak_mib:.0f} MiB"
 
 
-def took(project: Path) -> Iterator[str]:
-    options = ["--variants", "all", "--workloads", "all", "--quick", "--baseline", VARIANTS[0], "--no-profile"]
+def took(project: Path, last: str, baseline: str) -> Iterator[str]:
+    options = ["--variants", "all", "--workloads", "all", "--quick", "--baseline", baseline, "--no-profile"]
     yield measured(project, "matrix", *options, "--dry-run")
-    yield measured(project, "matrix", "--resume", NAME, "--dry-run")
+    yield measured(project, "matrix", "--resume", f"results/{NAME}/{last}", "--dry-run")
+    yield measured(project, "report", f"{NAME}/{last}", "--html")
     yield measured(project, "report", NAME)
-    yield measured(project, "report", NAME, "--html")
     yield measured(project, "export", NAME)
 
 
-@pytest.mark.parametrize("modes", MODES)
-def test_what_commands_take(modes: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    project = make_project(tmp_path / "project", modes)
-    labels = [f"{name}+m{mode}" if mode else name for name in VARIANTS for mode in range(modes)]
-    make_results(project, labels)
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("hosts", HOSTS)
+def test_what_commands_take(hosts: int, rows: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    variants = [f"load-{number}" for number in range(rows)]
+    project = make_project(tmp_path / "project", variants)
+    names = [f"host-{number}" for number in range(hosts)]
+    for name in names:
+        make_results(project, name, variants, is_cut=name == names[-1])
     with capsys.disabled():
-        print("\n| cells | plan | resume | report | page | export |" if modes == MODES[0] else "", flush=True)
-        print(f"| {len(labels) * len(WORKLOADS):,} | {' | '.join(took(project))} |", end="", flush=True)
+        print("\n| cells | hosts | plan | resume | page of a host | report | export |", flush=True)
+        figures = " | ".join(took(project, names[-1], variants[0]))
+        print(f"| {hosts * rows * len(WORKLOADS):,} | {hosts} | {figures} |", flush=True)
+    shutil.rmtree(project)
