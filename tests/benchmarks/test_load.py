@@ -1,7 +1,7 @@
 """How seconds of CPU and memory grow with an experiment's cells: planned, resumed, reported, exported. Prints.
 
-A cell is variant x workload x host: 60 variants by 14 workloads, four rounds each, on 1, 12 and 119 hosts are 840, 10,080 and
-99,960 cells. SIGKILL cut the last workload of the last host: its cells are in the journal, all others in a file
+A cell is variant x workload x host: 60 variants by 14 workloads, four rounds each, on 1, 12 and 119 hosts are 840,
+10,080 and 99,960. SIGKILL cut the last workload of the last host: its cells are in the journal, all others in a file
 each. Each command is a process of its own, so that its peak of memory is its own. `INTERLOCK_HOSTS=1,12` leaves the
 largest out; `INTERLOCK_ROWS=60,120,240` measures one host of more variants instead. Needs an engine; nothing is built.
 """
