@@ -168,6 +168,18 @@ def test_what_a_full_disk_does_not_take_is_one_sentence(words: list[str]) -> Non
     assert "defect" not in done.stderr
 
 
+WITHOUT_UTF_8 = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+
+
+@pytest.mark.promise
+@pytest.mark.parametrize("encoding", ["", "latin-1"])
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_a_locale_without_utf_8_ends_no_command(words: list[str], encoding: str) -> None:
+    where = {**os.environ, **(WITHOUT_UTF_8 if not encoding else {"PYTHONIOENCODING": encoding})}
+    done = subprocess.run([*command(), *words], env=where, capture_output=True, check=False)
+    assert (done.returncode, b"error" in done.stderr, bool(done.stdout)) == (0, False, True)
+
+
 def test_a_cache_that_cannot_be_made_is_one_sentence_with_what_to_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
