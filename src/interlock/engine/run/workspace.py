@@ -47,7 +47,10 @@ ASK = (
 )
 # The time by the container's own clock, so that the engine's start of a process is not in it. A load may leave its own
 # last line open.
-TIMED = 'start=$(date +%s%N); "$@"; code=$?; end=$(date +%s%N); printf "\\ninterlock %s\\n" "$((end - start))" >&2; exit $code'
+TIMED = (
+    'start=$(date +%s%N); "$@"; code=$?; end=$(date +%s%N); '
+    'printf "\\ninterlock %s\\n" "$((end - start))" >&2; exit $code'
+)
 TOOK = re.compile(r"interlock ([0-9]{1,18})")
 # An error of curl. Of parallel transfers the first one says why: the others are aborted for it.
 CURL_ERROR = "curl: ("
@@ -266,17 +269,15 @@ def run_load(
         todo = "Check that the service answers every request, or give the load longer (--deadline of a trial)."
         raise WorkloadError(key=key, found=f"the load did not end within {limit_s:g} s", todo=todo)
     printed = [line for line in ended.stderr.splitlines() if line.strip()]
-    took = TOOK.fullmatch(printed[-1]) if printed else None
+    took = [match for line in printed if (match := TOOK.fullmatch(line))]
     if ended.exit_code != 0:
         rest = [line for line in printed + ended.stdout.splitlines() if not TOOK.fullmatch(line)]
         cause = next((line for line in rest if line.startswith(CURL_ERROR)), "\n".join(rest))
         failure = f"the load ended with exit code {ended.exit_code}: {last_line(cause).strip()}"
         raise WorkloadError(key=key, found=failure, todo="Correct its command, or the service.")
-    if took is None:
-        raise WorkloadError(
-            key=key, found="the load left something behind that prints on", todo="Let it wait for that."
-        )
-    return LoadRun(ended.stdout, int(took[1]) / 1e9)
+    if not took:
+        raise WorkloadError(key=key, found="the load ended, and nothing says when", todo="Correct its command.")
+    return LoadRun(ended.stdout, int(took[-1][1]) / 1e9)
 
 
 def start_loader(client: DockerClient, owner: str, image_id: str, network: str, volume: str | None) -> Container:
