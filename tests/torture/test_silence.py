@@ -45,6 +45,8 @@ ENGINE = "/var/run/docker.sock"
 # A command's own limits are minutes: nobody learns more by waiting for them.
 IMPATIENT = "from interlock.engine import client; client.SHORT_S = client.REMOVAL_S = client.PING_S = 5; "
 SLEEPS_S = 12
+# Of an impatient command: the cell that is measured may be silent for as long as its deadline, and a minute.
+MOST_S = 200
 
 
 class Door:
@@ -125,7 +127,7 @@ def test_an_engine_that_falls_silent_ends_in_one_sentence_and_is_cleaned_later(
             door.close()
         if process.returncode not in {0, 4} or "Traceback" in said or len(sentences(said)) != (process.returncode == 4):
             wrong.append(f"after {after_s:.1f} s it left with {process.returncode}: {said[-1500:]}")
-        if took_s > 90:
+        if took_s > MOST_S:
             wrong.append(f"it took {took_s:.0f} s to end")
         if process.returncode and left_of(name) and "interlock clean" not in said:
             wrong.append(f"nobody is told of {left_of(name)}: {said[-500:]}")
