@@ -88,10 +88,10 @@ def test_a_report_of_a_folder_of_experiments_is_a_summary_of_each_kind(results: 
 
 
 def test_the_projects_own_experiments_are_compared_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = call("compare", "2026-11-21-a", "2026-11-21-b", "--markdown")
+    result = call("compare", "2026-11-29-a", "2026-11-29-a", "--markdown")
     assert result.exit_code == 0
     (changed,) = [line for line in result.output.splitlines() if line.startswith("changed")]
-    assert re.findall(r"\d+", changed)[:2] == ["0", "56"]
+    assert re.findall(r"\d+", changed)[:2] == ["0", "176"]
 
 
 def test_an_export_writes_every_table_into_a_folder(results: Path, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_folder_that_was_named_has_the_tables_alone(results: Path, tmp_path: P
     assert {path.suffix for path in (tmp_path / "mine").iterdir()} == {".csv"}
 
 
-REFERENCE = ROOT / "results/reference/2026-11-21-a"
+REFERENCE = ROOT / "results/reference/2026-11-29-a"
 
 
 @pytest.fixture
