@@ -163,7 +163,7 @@ def test_without_profiles_and_warnings_their_sections_are_left_out() -> None:
     bare = [table for table in tables if table.workload.name == "startup"][:1]
     alone = {
         "warnings": [],
-        "workloads": {"startup": experiment.workloads["startup"]},
+        "settings": experiment.settings.model_copy(update={"workloads": ["startup"]}),
         "cells": [cell for cell in experiment.cells if cell.workload == "startup"],
     }
     body = without_scripts(page.page(experiment.model_copy(update=alone), bare))
