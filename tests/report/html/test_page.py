@@ -160,11 +160,11 @@ def test_the_machine_the_warnings_and_the_command_are_told() -> None:
 
 def test_without_profiles_and_warnings_their_sections_are_left_out() -> None:
     experiment, tables = reference("2026-11-29-a", FIVE)
-    bare = [table for table in tables if table.workload.name == "startup"][:1]
+    bare = [table for table in tables if table.benchmark.name == "single-pinned"][:1]
     alone = {
         "warnings": [],
-        "settings": experiment.settings.model_copy(update={"workloads": ["startup"]}),
-        "cells": [cell for cell in experiment.cells if cell.workload == "startup"],
+        "settings": experiment.settings.model_copy(update={"workloads": ["download"]}),
+        "cells": [cell for cell in experiment.cells if cell.workload == "download"],
     }
     body = without_scripts(page.page(experiment.model_copy(update=alone), bare))
     for name in ("calls", "scaling"):
