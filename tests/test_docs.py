@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from interlock.cli.main import COMMANDS, load_command
 from tests import promises
 from tests.builders import ROOT
 
@@ -63,3 +65,33 @@ def test_no_module_is_longer_than_the_rule_of_contributing() -> None:
     (limit,) = re.findall(r"a module has one subject and at most (\d+) lines", (ROOT / "CONTRIBUTING.md").read_text())
     lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in ROOT.glob("src/**/*.py")}
     assert {name: count for name, count in lines.items() if count > int(limit)} == {}
+
+
+FENCED = re.compile(r"^```(?:sh|console|bash|yaml|toml|Dockerfile)?\n(.+?)^```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(interlock [^`\n]+)`")
+# The words of one command line, up to what a shell does with its output or starts next.
+TYPED = re.compile(r"(?:^|[\s/])interlock ((?:'[^']*'|\"[^\"]*\"|[^'\"|;&>#\n])+)")
+
+
+def commands_in(text: str) -> set[str]:
+    """Every command line of Interlock that a page shows, in a block or in a sentence, without its output."""
+    blocks = "\n".join(FENCED.findall(text)).replace("\\\n", " ")
+    lines = [line.removeprefix("$ ") for line in blocks.splitlines() if not line.startswith(("-", "+", "#"))]
+    shown = TYPED.findall("\n".join(lines)) + [line.removeprefix("interlock ") for line in INLINE.findall(text)]
+    return {words.strip() for words in shown if words.split()[0] in COMMANDS}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/cli.md"])
+def test_every_command_of_a_page_has_the_options_that_are_shown(page: str) -> None:
+    wrong = []
+    for typed in sorted(commands_in((ROOT / page).read_text(encoding="utf-8"))):
+        name, *words = shlex.split(typed.partition(" | ")[0].replace("…", "").replace(" ...", ""))
+        known = {option for one in load_command(name).params for option in (*one.opts, *one.secondary_opts)}
+        asked = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)} - {"--help"}
+        wrong += [f"{typed}: {option}" for option in sorted(asked - known)]
+    assert wrong == []
+
+
+def test_commands_of_the_readme_are_found() -> None:
+    found = {words.split()[0] for words in commands_in((ROOT / "README.md").read_text(encoding="utf-8"))}
+    assert {"pick", "audit", "trial", "swap", "matrix"} <= found

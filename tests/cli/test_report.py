@@ -238,8 +238,19 @@ def test_of_a_folder_of_experiments_there_is_no_json(results: Path) -> None:
     assert refused(UsageError, "report", str(results), "--json").file == str(results)
 
 
-def test_the_next_command_of_a_report_is_printed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_command_of_a_report_is_printed_whole_and_works_where_it_is_printed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In a service's folder it is a trial, which ended with 2 elsewhere. What came with Interlock is not resumed."""
     monkeypatch.setattr(report, "console", PlainConsole(width=80))
-    (line,) = (one for one in call("report", overview.EXPERIMENT).output.splitlines() if one.startswith("next: "))
-    assert len(line) > 80
-    assert line.endswith("'")
+    monkeypatch.chdir(tmp_path)
+
+    def following() -> str:
+        (line,) = (one for one in call("report", str(REFERENCE)).output.splitlines() if one.startswith("next: "))
+        return line
+
+    assert following() == "next: interlock pick"
+    (tmp_path / "Dockerfile").write_text("FROM python:3.13-slim\n")
+    assert len(following()) > 80
+    assert following().endswith("'")
+    assert "--resume" not in call("report", str(REFERENCE)).output
