@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,11 +33,56 @@ def test_every_source_file_that_a_page_names_exists(page: str) -> None:
     assert [file for file in named if not Path(ROOT, file).exists()] == []
 
 
-@pytest.mark.parametrize("page", promises.PAGES)
-def test_what_tests_prove_is_said_in_the_words_of_their_docstrings(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert text == promises.rewritten(text, promises.PAGES[page]), "run `python -m tests.promises`"
-    assert len(promises.TABLE.findall(text)[0].splitlines()) >= len([*(ROOT / promises.PAGES[page]).glob("test_*.py")])
+def test_what_tests_prove_is_said_in_the_words_of_their_docstrings() -> None:
+    text = (ROOT / promises.PROOFS).read_text(encoding="utf-8")
+    assert text == promises.rewritten(text, promises.PROOFS_FOLDER), "run `python -m tests.promises`"
+    files = [*(ROOT / promises.PROOFS_FOLDER).glob("test_*.py")]
+    assert len(promises.TABLE.findall(text)[0].splitlines()) >= len(files)
+
+
+def test_each_promise_that_a_test_is_marked_with_has_its_figures() -> None:
+    text, known = (ROOT / promises.RELIABILITY).read_text(encoding="utf-8"), promises.promised()
+    assert text == promises.with_figures(text, {}, known), "run `python -m tests.promises`"
+    assert promises.NOT_RECORDED not in text
+    assert len(known) > 40
+
+
+TRIED = """
+import pytest
+
+@pytest.mark.promise(escapes=True)
+@pytest.mark.parametrize("good", [True, True, False])
+def test_nothing_gets_out(good):
+    assert good
+
+@pytest.mark.promise
+def test_all_is_kept(record_property):
+    record_property("tried", 100)
+    record_property("lost", 2)
+    assert False
+
+def test_more():
+    assert False
+"""
+COUNTED = """
+import json, pathlib, sys
+import pytest
+from tests import promises
+promises.ROOT = pathlib.Path(sys.argv[1])
+counter = promises.Counter()
+pytest.main(["-c", "/dev/null", "-p", "no:cacheprovider", sys.argv[1]], plugins=[counter])
+print(json.dumps(list(counter.counts.items())))
+"""
+
+
+def test_a_promise_counts_what_its_tests_tried_and_where_it_failed(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(TRIED)
+    argv = [sys.executable, "-c", COUNTED, str(tmp_path)]
+    said = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert json.loads(said.splitlines()[-1]) == [
+        [["test_it.py", "Nothing gets out."], [3, 0, 1]],
+        [["test_it.py", "All is kept."], [100, 2, 0]],
+    ]
 
 
 def test_a_table_of_promises_keeps_results_and_follows_the_files(tmp_path: Path) -> None:

@@ -198,6 +198,7 @@ def test_a_project_without_claims_has_a_page_without_them(
     assert invoke(folder, "--html") == f"{folder / 'report.html'}\n"
 
 
+@pytest.mark.promise
 def test_where_the_page_cannot_be_written_what_was_measured_is_printed_before_that_is_said(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

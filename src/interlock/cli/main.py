@@ -247,11 +247,14 @@ class _Output(io.FileIO):
 
 
 def _watch_output() -> None:
-    """Let what cannot be written be told from other failures, up to the last character."""
+    """Let what cannot be written be told from other failures, up to the last character.
+
+    What a locale without UTF-8 has no character for is a question mark.
+    """
     if sys.stdout is sys.__stdout__ and sys.stdout is not None:  # not that of a test
         raw = _Output(sys.stdout.fileno(), "wb", closefd=False)
-        line_buffering, encoding, errors = sys.stdout.line_buffering, sys.stdout.encoding, sys.stdout.errors
-        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=line_buffering)
+        line_buffering, encoding = sys.stdout.line_buffering, sys.stdout.encoding
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, "replace", line_buffering=line_buffering)
 
 
 def main() -> None:
