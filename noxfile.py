@@ -127,6 +127,13 @@ def benchmarks(session: nox.Session) -> None:
 
 
 @nox.session
+def services(session: nox.Session) -> None:
+    """Try released programs of others, 6 minutes each, and record what comes of it (docs/services.md): `-- --help`."""
+    install(session, "test")
+    become(session, "python", "-m", "tests.services", *session.posargs)
+
+
+@nox.session
 def publish(session: nox.Session) -> None:
     """Train, build, check, push and publish variants: `nox -s publish -- HOST/NAMESPACE FOLDER VARIANT ...`.
 

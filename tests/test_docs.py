@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from interlock.cli.main import COMMANDS
+from interlock.cli.main import COMMANDS, load_command
 from tests import promises
 from tests.builders import ROOT
 
@@ -121,3 +122,33 @@ def test_security_says_of_each_command_what_it_and_what_it_starts_reach() -> Non
     rows = re.findall(r"^\| (`.+?) \| (.+?) \| (.+?) \| (.+?) \|$", table, re.MULTILINE)
     named = [word for row in rows for word in re.findall(r"`(\w+)(?: --[\w-]+)?`", row[0])]
     assert set(named) == {*COMMANDS}
+
+
+FENCED = re.compile(r"^```(?:sh|console|bash|yaml|toml|Dockerfile)?\n(.+?)^```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(interlock [^`\n]+)`")
+# The words of one command line, up to what a shell does with its output or starts next.
+TYPED = re.compile(r"(?:^|[\s/])interlock ((?:'[^']*'|\"[^\"]*\"|[^'\"|;&>#\n])+)")
+
+
+def commands_in(text: str) -> set[str]:
+    """Every command line of Interlock that a page shows, in a block or in a sentence, without its output."""
+    blocks = "\n".join(FENCED.findall(text)).replace("\\\n", " ")
+    lines = [line.removeprefix("$ ") for line in blocks.splitlines() if not line.startswith(("-", "+", "#"))]
+    shown = TYPED.findall("\n".join(lines)) + [line.removeprefix("interlock ") for line in INLINE.findall(text)]
+    return {words.strip() for words in shown if words.split()[0] in COMMANDS}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/cli.md"])
+def test_every_command_of_a_page_has_the_options_that_are_shown(page: str) -> None:
+    wrong = []
+    for typed in sorted(commands_in((ROOT / page).read_text(encoding="utf-8"))):
+        name, *words = shlex.split(typed.partition(" | ")[0].replace("…", "").replace(" ...", ""))
+        known = {option for one in load_command(name).params for option in (*one.opts, *one.secondary_opts)}
+        asked = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)} - {"--help"}
+        wrong += [f"{typed}: {option}" for option in sorted(asked - known)]
+    assert wrong == []
+
+
+def test_commands_of_the_readme_are_found() -> None:
+    found = {words.split()[0] for words in commands_in((ROOT / "README.md").read_text(encoding="utf-8"))}
+    assert {"pick", "audit", "trial", "swap", "matrix"} <= found

@@ -76,7 +76,7 @@ class Sessions:
         """All of it is there."""
 
     def run(self, program: str, *words: str, success_codes: Sequence[int] = (0,)) -> None:
-        argv = [Path(sys.executable).parent / program, *words]
+        argv = [str(Path(sys.executable).parent / program), *words]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert done.returncode in success_codes, done.stderr
         self.said += done.stdout

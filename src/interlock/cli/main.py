@@ -61,6 +61,7 @@ COMMANDS = {
     "sbom": Entry(BUILD, "images", "sbom_command", "Write an image's bill of materials (CycloneDX, JSON)."),
     "render": Entry(BUILD, "images", "render", "Write the generated files: Dockerfiles, schemas, docs."),
     "update": Entry(BUILD, "update", "update_command", "Take newer releases of sources, bases and images of others."),
+    "facts": Entry(BUILD, "facts", "facts_command", "Read from signed lists what swap knows of Debian."),
     "train": Entry(BUILD, "training", "train_command", "Train variants that have no profile of optimisation."),
     "push": Entry(SHARE, "images", "push_command", "Push built variants to a registry."),
     "pull": Entry(SHARE, "images", "pull_command", "Pull variants: what the project published, or what a team pushed."),
@@ -78,6 +79,7 @@ EXTRA_OF = {
     **dict.fromkeys(("report", "claims", "compare", "export"), "report"),
     "sbom": "sbom",
     "update": "update",
+    "facts": "update",
 }
 # The commands with --quiet: those that answer a question.
 QUIET = ("pick", "audit", "trial", "swap", "report", "claims", "compare", "why")

@@ -1,0 +1,142 @@
+"""A trial of a program that others wrote, as rows of the table of services; and which of them is most like a service.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from interlock.analysis.comparison import Row, Table
+from interlock.analysis.statistics import Interval
+from interlock.analysis.trials import REPORTED, Change, Figure, changes_of, gil_text, judge
+from interlock.results.answers import Estimate
+from interlock.results.experiments import Experiment
+from interlock.results.services import ServiceFigure, ServiceRecord, ServiceRow
+from interlock.results.trials import OWN
+
+# Figures as people read them, in the units of a trial's details: CPU time in ms, images in MB.
+SCALES = {Figure.CPU: 1e3, Figure.IMAGE: 1e-6}
+WORD = re.compile(r"[a-z][a-z0-9]+")
+# Words of a question that say nothing of a service.
+COMMON = {
+    "and",
+    "behind",
+    "cpu",
+    "cpus",
+    "for",
+    "from",
+    "its",
+    "of",
+    "on",
+    "one",
+    "program",
+    "service",
+    "the",
+    "two",
+    "with",
+}
+
+
+def service_rows(experiment: Experiment, tables: Sequence[Table], baseline: str) -> list[ServiceRow]:
+    """Return each variant on each number of CPUs, after the trial's own image, which is that of the baseline."""
+    return [row for table in tables for row in _rows_of(experiment, table, baseline)]
+
+
+def _rows_of(experiment: Experiment, table: Table, baseline: str) -> Iterator[ServiceRow]:
+    judged = {row.label: row for row in judge(experiment, table)}
+    changes = changes_of(experiment, table)
+    tried = experiment.trial.tried if experiment.trial else {}
+    sizes = {image.variant: float(image.size_bytes) for image in experiment.images if image.size_bytes}
+    for row in table.rows:
+        verdict = judged.get(row.label)
+        if verdict is None and row.label != OWN:
+            continue
+        known = _values(table, row)
+        if known and row.label in sizes:
+            known[Figure.IMAGE] = sizes[row.label] * SCALES[Figure.IMAGE]
+        yield ServiceRow(
+            label=baseline if row.label == OWN else row.label,
+            cpus=table.cores,
+            verdict=verdict.verdict.value if verdict else "",
+            problem=verdict.problem if verdict else "",
+            gil=gil_text(tried.get(row.label)),
+            figures=_figures(known, {change.figure: change for change in changes.get(row.label, ())}),
+        )
+
+
+def _values(table: Table, row: Row) -> dict[Figure, float]:
+    """Return what is known of a row, as people read it: what decides is first."""
+    known = {}
+    if row.seconds:
+        decides = Figure.TIME
+        if table.benchmark.metric.inverse:
+            decides = Figure.RATE
+        elif table.workload.user and table.workload.user.load and table.workload.user.probed.decides == "cpu":
+            decides = Figure.CPU
+        known[decides] = 1 / row.seconds if decides is Figure.RATE else row.seconds * SCALES.get(decides, 1)
+    for place, detail in enumerate(table.workload.details_of(table.benchmark)):
+        figure = row.details[place] if row.details else None
+        if detail.of in REPORTED and figure is not None:
+            known[REPORTED[detail.of]] = figure.value
+    return known
+
+
+def _figures(known: dict[Figure, float], changes: dict[Figure, Change]) -> dict[str, ServiceFigure]:
+    figures = {}
+    for figure, value in known.items():
+        change = changes.get(figure)
+        figures[figure.value] = ServiceFigure(
+            value=round_to(value),
+            ratio=_ratio(change) if change else None,
+            shows=change.verdict.value if change else "",
+        )
+    return figures
+
+
+def _ratio(change: Change) -> Estimate:
+    """Return a figure divided by the user's own: of a rate its cost is the inverse."""
+    cost = change.cost
+    if change.figure is Figure.RATE:
+        cost = Interval(
+            1 / cost.estimate, 0.0 if math.isinf(cost.high) else 1 / cost.high, 1 / cost.low if cost.low else math.inf
+        )
+    return estimate_of(cost)
+
+
+def estimate_of(ratio: Interval) -> Estimate:
+    """Return a ratio as records have it."""
+    high = None if math.isinf(ratio.high) else round_to(ratio.high)
+    return Estimate(estimate=round_to(ratio.estimate), low=round_to(ratio.low), high=high)
+
+
+def round_to(value: float, digits: int = 4) -> float:
+    """Return a figure with so many significant digits."""
+    return float(f"{value:.{digits}g}")
+
+
+def words_in(text: str) -> set[str]:
+    """Return the words of a question or a title that tell services apart, in lower case."""
+    return set(WORD.findall(text.lower())) - COMMON
+
+
+def most_like(words: Collection[str], records: Sequence[ServiceRecord]) -> tuple[ServiceRecord, list[str]] | None:
+    """Return the service that shares the rarest of these words and packages, and which those are, the rarest first.
+
+    A word weighs the more the fewer services have it. None if there is no such word, or every service has it.
+    """
+    having = {record.name: {*record.packages, record.name, *words_in(record.title)} for record in records}
+    weights = {
+        word: math.log(len(records) / count) for word in words if (count := sum(word in its for its in having.values()))
+    }
+
+    def weight(record: ServiceRecord) -> float:
+        return sum(weights.get(word, 0.0) for word in having[record.name])
+
+    best = max(records, key=weight, default=None)
+    if best is None or not weight(best):
+        return None
+    shared = sorted(weights.keys() & having[best.name], key=lambda word: (-weights[word], word))
+    return best, [word for word in shared if weights[word]]

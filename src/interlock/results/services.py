@@ -1,0 +1,85 @@
+"""results/services/: what trials of released programs (examples/services/) found, a small file for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interlock.catalog.types import Data, Label
+from interlock.results import store
+from interlock.results.answers import Estimate
+
+FOLDER = "results/services"
+
+
+class ServiceFigure(Data):
+    """A figure of a service: itself, and divided by the one that it has on the baseline."""
+
+    value: float
+    ratio: Estimate | None = None  # of the figure itself: more of a rate is better
+    shows: str = ""  # slower (worse), faster (better), same or undecided; empty on the baseline
+
+
+class ServiceRow(Data):
+    """A service on one variant and so many CPUs."""
+
+    label: Label
+    cpus: int
+    verdict: str = ""  # empty on the baseline
+    problem: str = ""  # why it does not build, start or answer, or that the GIL came back
+    gil: str = ""
+    figures: dict[str, ServiceFigure] = {}  # by the name that --fail-on has; what decides is first
+
+
+class ServiceRecord(Data):
+    """What the trial of a service found: its file is the service's name."""
+
+    name: str
+    title: str  # what it stands for, in a line
+    program: str  # and its version
+    packages: list[str]  # all that are installed with it
+    load: str
+    machine: str
+    measured: str  # the day
+    minutes: float  # that building and measuring took
+    baseline: Label
+    versions: dict[str, str]  # of Python, by variant
+    bound: dict[int, str]  # what bounded it, by the number of CPUs
+    rows: list[ServiceRow]
+
+
+class ProofRun(Data):
+    """A trial whose answer is known: of the same image under two names, or of one that is slowed."""
+
+    service: str
+    ratio: Estimate | None  # of what decides, of the plain image to the other one
+    verdict: str
+    different: list[str]  # figures that are called different
+    minutes: float
+
+
+class ProofRuns(Data):
+    """The trials of one kind, in the order in which they ran."""
+
+    slower: float  # by how many per cent the image is slowed that is compared with the plain one; 0: it is the same
+    machine: str
+    runs: list[ProofRun]
+
+
+def read_services(root: Path) -> list[ServiceRecord]:
+    """Return the records of services that come with Interlock, by name."""
+    paths = sorted((root / FOLDER).glob("*.json"))
+    return [store.read_json(path, ServiceRecord) for path in paths if not path.stem.startswith(PROOFS)]
+
+
+# How the files of proofs begin.
+PROOFS = "proof-"
+
+
+def proof_path(root: Path, slower: float) -> Path:
+    """Return the file of the proofs with an image that is slowed by so many per cent."""
+    return root / FOLDER / (f"{PROOFS}slower-{slower:g}.json" if slower else f"{PROOFS}equals.json")
+
+
+def read_proofs(root: Path) -> list[ProofRuns]:
+    """Return all proofs that are recorded, that of equals first."""
+    return [store.read_json(path, ProofRuns) for path in sorted((root / FOLDER).glob(f"{PROOFS}*.json"))]

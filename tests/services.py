@@ -1,0 +1,242 @@
+"""Try the released programs of examples/services on the builds that are shipped, and record what came of it.
+
+    python -m tests.services [NAME ...] [--cpus N] [--budget 140s] [--equals | --slower PER_CENT]
+
+A service that is recorded in results/services is left out, unless it is named. With --equals each image is tried
+against the same one under another name, twice; with --slower against one whose processes spend so many per cent more
+CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from interlock.analysis.comparison import Table
+from interlock.analysis.pick.advice import machine_text
+from interlock.analysis.services import estimate_of, round_to, service_rows
+from interlock.analysis.trials import changes_of, judge
+from interlock.analysis.verdicts import Verdict
+from interlock.cli.images import build_options
+from interlock.cli.options import open_project, parse_duration
+from interlock.cli.report import load_experiment
+from interlock.engine.docker import connect
+from interlock.engine.packages import dependency_files
+from interlock.report.trials import busy_text
+from interlock.results import store
+from interlock.results.experiments import Built, Experiment, State
+from interlock.results.files import write_atomically
+from interlock.results.services import FOLDER, ProofRun, ProofRuns, ServiceRecord, proof_path
+from interlock.untrusted import read_text
+from tests.builders import ROOT
+
+SERVICES = ROOT / "examples/services"
+BASELINE = "cpython-3.13"
+OWN_IMAGE = "FROM python:3.13-slim"
+SLOWED = "localhost/interlock-slowed/python:3.13-slim"
+CPUS = (1, 2)
+BUDGET_S = 140.0  # for each number of CPUs
+TWICE = 2
+# Every 10 ms of CPU time it adds what is due: in whatever a process is, threads, greenlets or an event loop.
+SLOWER = """
+import os, signal, time
+def catch_up(number, frame):
+    global before
+    due = time.process_time()
+    due += {share} * (due - before)
+    while time.process_time() < due:
+        pass
+    before = time.process_time()
+def begin():
+    global before
+    before = time.process_time()
+    signal.signal(signal.SIGPROF, catch_up)
+    signal.setitimer(signal.ITIMER_PROF, 0.01, 0.01)
+begin()
+os.register_at_fork(after_in_child=begin)
+"""
+
+
+@contextmanager
+def copy_of(name: str, image: str) -> Iterator[Path]:
+    """Yield a copy of a service's folder on this image, with the certificate that this machine's pip needs."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, name)
+        shutil.copytree(SERVICES / name, copy)
+        file = copy / "Dockerfile"
+        file.write_text(file.read_text().replace(OWN_IMAGE, f"FROM {image}"))
+        if authority := os.environ.get("PIP_CERT"):
+            shutil.copy(authority, copy / "ca.crt")
+        yield copy
+
+
+def baseline_image() -> Built:
+    """Return the image that all are compared with; SystemExit if it is not built."""
+    paths, known = open_project()
+    (built,) = connect().look_up(known, [BASELINE], build_options(paths))
+    if built.outcome.state is not State.OK:
+        raise SystemExit(f"there is no image of {BASELINE}: interlock build {BASELINE}")
+    return built
+
+
+def image_arguments() -> list[str]:
+    """Return the options of a build by which pip finds this machine's index."""
+    known = {"PIP_CERT": "ca.crt", "PIP_INDEX_URL": os.environ.get("PIP_INDEX_URL", "")}
+    given = [f"{key}={value}" for key, value in known.items() if os.environ.get(key)]
+    return [word for setting in given for word in ("--build-arg", setting)]
+
+
+def tried(name: str, image: str, options: Sequence[str]) -> tuple[Experiment, list[Table], float]:
+    """Try a service and return its experiment, its tables, and the minutes that all took."""
+    begun_s, results = time.monotonic(), ROOT / "results"
+    shutil.rmtree(results / f"services-{name}", ignore_errors=True)
+    with copy_of(name, image) as copy:
+        words = ["trial", ".", "--name", f"services-{name}", "--results", str(results), "--no-syscalls", "--keep"]
+        command = [sys.executable, "-m", "interlock", *words, *image_arguments(), *options]
+        done = subprocess.run(command, cwd=copy, check=False)
+    folder = results / f"services-{name}"
+    if not (folder / "experiment.json").is_file():
+        raise SystemExit(f"{name}: nothing was measured (exit code {done.returncode})")
+    experiment, tables, _ = load_experiment(folder)
+    return experiment, list(tables), (time.monotonic() - begun_s) / 60
+
+
+def trial_defaults(name: str) -> dict[str, str]:
+    """Return the `trial` of a service's interlock.toml."""
+    defaults: dict[str, str] = tomllib.loads((SERVICES / name / "interlock.toml").read_text())["trial"]
+    return defaults
+
+
+def record(name: str, cpus: Sequence[int], budget_s: float) -> ServiceRecord:
+    """Try a service on these numbers of CPUs, and return what is recorded of it."""
+    defaults, built = trial_defaults(name), baseline_image()
+    # A sweep needs a load: a batch is tried on each number of CPUs for itself.
+    sweeps = "load" in defaults and len(cpus) > 1
+    asked = [["--sweep"]] if sweeps else [["--cpus", str(count)] for count in cpus]
+    limit_s = budget_s * len(cpus) / len(asked)
+    trials = [tried(name, built.tag, [*options, "--budget", f"{limit_s:g}s"]) for options in asked]
+    experiment = trials[0][0]
+    pins = dependency_files.read([str(SERVICES / name / "requirements.txt")], read_text, Path.exists).here().lines
+    programs = [line for line in (SERVICES / name / "requirements.in").read_text().split() if line]
+    program = programs[0].partition("[")[0]
+    (version,) = [line.text for line in pins if line.name == program]
+    tables = [table for _, some, _ in trials for table in some if table.cores in cpus]
+    return ServiceRecord(
+        name=name,
+        title=(SERVICES / name / "README.md").read_text().splitlines()[0].removeprefix(f"# {name}: "),
+        program=version,
+        packages=sorted(line.name for line in pins),
+        load=defaults.get("load") or defaults["cmd"],
+        machine=machine_text(experiment.host),
+        measured=experiment.started[:10],
+        minutes=round(sum(minutes for *_, minutes in trials), 1),
+        baseline=BASELINE,
+        versions={BASELINE: built.version} | experiment.versions,
+        bound={table.cores: busy_text([table]) for table in tables},
+        rows=[
+            row
+            for described, some, _ in trials
+            for row in service_rows(described, [table for table in some if table in tables], BASELINE)
+        ],
+    )
+
+
+def slowed_image(per_cent: float) -> str:
+    """Build the baseline's image with a loop in every process, and return its name."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "slower.py").write_text(SLOWER.format(share=per_cent / 100))
+        Path(folder, "slower.pth").write_text("import slower\n")
+        base, place = baseline_image().tag, "/usr/local/lib/python3.13/site-packages/"
+        Path(folder, "Dockerfile").write_text(f"FROM {base}\nCOPY slower.py slower.pth {place}\n")
+        subprocess.run(["docker", "build", "-q", "-t", SLOWED, folder], check=True)
+    return SLOWED
+
+
+def proved(name: str, slower: float, cpus: int, budget_s: float) -> tuple[ProofRun, str]:
+    """Try a service on the plain image against the same, or a slowed one, and return what was said, and the machine."""
+    image = slowed_image(slower) if slower else baseline_image().tag
+    options = ["--variants", BASELINE, "--cpus", str(cpus), "--budget", f"{budget_s:g}s"]
+    experiment, (table,), minutes = tried(name, image, options)
+    (row,) = [row for row in judge(experiment, table) if row.label == BASELINE]
+    differ = {Verdict.FASTER} if slower else {Verdict.FASTER, Verdict.SLOWER}
+    changes = changes_of(experiment, table).get(BASELINE, ())
+    run = ProofRun(
+        service=name,
+        ratio=estimate_of(row.comparison.ratio) if row.comparison else None,
+        verdict=row.verdict.value,
+        # What decides is what an injected loop must be found by; of equals no figure may differ.
+        different=[change.figure.value for change in (changes[:1] if slower else changes) if change.verdict in differ],
+        minutes=round_to(minutes, 2),
+    )
+    return run, machine_text(experiment.host)
+
+
+def write(path: Path, model: ServiceRecord | ProofRuns) -> None:
+    """Write a record."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, model.model_dump_json(indent=1, exclude_defaults=True) + "\n")
+    print(f"recorded  {path.relative_to(ROOT)}", flush=True)
+
+
+def prove(names: Sequence[str], *, named: bool, slower: float, cpus: int, budget_s: float) -> None:
+    """Try each service against an image of which the answer is known, and record it after each."""
+    path = proof_path(ROOT, slower)
+    for name in names:
+        known = store.read_json(path, ProofRuns).runs if path.is_file() else []
+        wanted = 1 if slower or named else TWICE
+        there = 0 if named else sum(run.service == name for run in known)
+        for _ in range(there, wanted):
+            run, machine = proved(name, slower, cpus, budget_s)
+            known = [*known, run]
+            write(path, ProofRuns(slower=slower, machine=machine, runs=known))
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Try the services that are named, or those that are not recorded yet."""
+    every = sorted(path.parent.name for path in SERVICES.glob("*/interlock.toml"))
+    parser = argparse.ArgumentParser(
+        prog="nox -s services --", description=(__doc__ or "").split("\n\n", maxsplit=1)[0]
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"Services (default: those without a record): {', '.join(every)}."
+    )
+    parser.add_argument("--cpus", type=int, metavar="N", help="CPUs of the service (default: 1 and 2; of a proof 1).")
+    parser.add_argument(
+        "--budget",
+        default=f"{BUDGET_S:g}s",
+        metavar="DURATION",
+        help="Limit for measuring, on each number of CPUs (default: %(default)s).",
+    )
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--equals", action="store_true", help="Try the same image under two names, each service twice.")
+    kind.add_argument(
+        "--slower", type=float, default=0.0, metavar="PER_CENT", help="Try against an image that is slower."
+    )
+    asked = parser.parse_args(words)
+    if unknown := set(asked.names) - set(every):
+        parser.error(f"no such service: {', '.join(sorted(unknown))}; there are {', '.join(every)}")
+    budget_s = parse_duration(asked.budget, "--budget")
+    if asked.equals or asked.slower:
+        prove(
+            asked.names or every, named=bool(asked.names), slower=asked.slower, cpus=asked.cpus or 1, budget_s=budget_s
+        )
+        return
+    for name in asked.names or every:
+        path = ROOT / FOLDER / f"{name}.json"
+        if asked.names or not path.is_file():
+            write(path, record(name, [asked.cpus] if asked.cpus else CPUS, budget_s))
+    print(shlex.join(["next", "interlock", "render"]))
+
+
+if __name__ == "__main__":
+    main()
