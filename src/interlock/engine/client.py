@@ -104,7 +104,8 @@ class _Api(APIClient):  # type: ignore[misc]
             with uninterrupted() if CREATING_CALLS.search(url) else nullcontext():
                 return super().request(method, url, **{**options, "timeout": min(given_s, limit_s)})
         except (ConnectionFailed, Timeout) as error:
-            if given_s < limit_s:  # by who asked, and no failure
+            is_late = isinstance(error, Timeout) or TIMED_OUT.search(str(error))
+            if is_late and given_s < limit_s:  # by who asked, and no failure
                 raise
             raise SilentError(last_cause(str(error))) from None
 

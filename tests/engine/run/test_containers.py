@@ -21,7 +21,7 @@ from interlock.engine.client import Address, SilentError, _Client
 from interlock.engine.protocol import CpuUsed
 from interlock.engine.run import execution
 from interlock.engine.run.containers import parse_cpu_used, parse_memory_bytes
-from interlock.errors import FloodError, WorkloadError
+from interlock.errors import EngineError, FloodError, WorkloadError
 
 
 def frame(stream: int, text: bytes) -> bytes:
@@ -61,9 +61,13 @@ class Engine(BaseHTTPRequestHandler):
     hangs = Event()  # until it is set
 
     def do_POST(self) -> None:
-        if self.path.endswith("/hung/exec"):
+        if self.path.endswith(("/hung/exec", "/gone/exec")):
             self.rfile.read(int(self.headers["Content-Length"]))
-            self._answer(b'HTTP/1.1 201 Created\r\nContent-Length: 14\r\n\r\n{"Id": "hung"}')
+            self._answer(
+                b'HTTP/1.1 201 Created\r\nContent-Length: 14\r\n\r\n{"Id": "%s"}' % self.path.split("/")[-2].encode()
+            )
+            return
+        if "/gone/" in self.path:
             return
         if "/hung/" in self.path:
             self.hangs.wait(20)
@@ -145,6 +149,13 @@ def test_an_engine_that_hangs_at_a_deadline_is_not_waited_for_and_no_thread_ends
         assert time.monotonic() - started < 5
     Engine.hangs.set()
     assert not recwarn.list  # pytest's, of a thread that ended so
+
+
+@pytest.mark.promise
+def test_an_engine_that_hangs_up_on_a_process_is_one_sentence(client: docker.DockerClient) -> None:
+    address = client.api.base_url
+    with closing(_Client(Address(address), base_url=address, version="1.41")) as ours, pytest.raises(EngineError):
+        execution.run_until(Container({"Id": "gone"}, ours), ["sleep", "9"], 5)
 
 
 def test_a_connection_that_nobody_has_any_more_is_hung_up_by_its_answer(client: docker.DockerClient) -> None:
