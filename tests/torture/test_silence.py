@@ -98,6 +98,13 @@ def left_of(name: str) -> list[str]:
     return sorted({of[OWNER_LABEL] for of in labels if of[OWNER_LABEL].startswith(f"{name}-")})
 
 
+def wait_for(name: str, process: subprocess.Popen[str]) -> None:
+    """Wait until an experiment has something in the engine."""
+    end_s = time.monotonic() + LIMIT_S
+    while not left_of(name) and process.poll() is None and time.monotonic() < end_s:
+        time.sleep(0.1)
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
@@ -117,7 +124,8 @@ def test_an_engine_that_falls_silent_ends_in_one_sentence_and_is_cleaned_later(
         argv[2] = IMPATIENT + argv[2]
         where = {**os.environ, "DOCKER_HOST": f"unix://{door.path}"}
         with subprocess.Popen(argv, cwd=ROOT, env=where, stdout=-1, stderr=subprocess.STDOUT, text=True) as process:
-            after_s = random.uniform(1, usual_s)
+            wait_for(name, process)
+            after_s = random.uniform(0, usual_s / 2)
             time.sleep(after_s)
             stuck_s = time.monotonic()
             door.sticks.set() if how == "sticks" else door.close()

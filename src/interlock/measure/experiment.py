@@ -79,6 +79,10 @@ def execute(engine: Engine, assignment: Assignment, watching: Observers, waited_
     return folder
 
 
+# What removes what an engine that was silent could not.
+CLEAN = "interlock clean"
+
+
 @dataclass
 class Execution:
     """What is measured, on what, and what is known of it so far."""
@@ -109,28 +113,37 @@ class Execution:
 
     def complete(self) -> None:
         """Measure all that is assigned, remove what was made for it, and write what is known."""
-        error, ending = "", self.watching.ending
         try:
             self._measure_all()
         except BaseException as raised:
             failure = raised if isinstance(raised, InterlockError) else engine_failure(raised)
-            error = ending.reason or f"an error ({getattr(failure, 'found', type(raised).__name__)})"
-            if failure is not None and self.has_values:
+            found = getattr(failure, "found", type(raised).__name__)
+            stays = self._end(self.watching.ending.reason or f"an error ({found})")
+            more = []
+            if stays and failure is not None and CLEAN not in failure.todo:
+                more.append(f"Once the engine answers, `{CLEAN} {self.owner}` removes what was started.")
+            if self.has_values:
                 to_continue = resuming(self.assignment.command, self.folder.name, self.assignment.settings.where.words)
-                more = f"What was measured is in {self.folder}; to continue: {to_continue}"
-                raise failure.with_todo(more) from raised
+                more.append(f"What was measured is in {self.folder}; to continue: {to_continue}")
+            if failure is not None and more:
+                raise failure.with_todo(" ".join(more)) from raised
             raise
-        finally:
-            with ending.shielded():
-                try:
-                    with suppress(OSError):  # whoever read the output may be gone
-                        self.watching.on_step("what it had started is removed", activity="ending")
-                    self.engine.clean_up(self.owner)
-                except EngineError:
-                    if not error:  # else the first one says more
-                        raise
-                finally:
-                    self._finish(error)
+        self._end()
+
+    def _end(self, error: str = "") -> bool:
+        """Remove what was started and write what is known; after an error return whether something stays."""
+        with self.watching.ending.shielded():
+            try:
+                with suppress(OSError):  # whoever read the output may be gone
+                    self.watching.on_step("what it had started is removed", activity="ending")
+                self.engine.clean_up(self.owner)
+            except EngineError:
+                if not error:
+                    raise
+                return True
+            finally:
+                self._finish(error)
+        return False
 
     def _finish(self, error: str) -> None:
         """Write what is known at the end. What an error cut short is recovered from the journal."""
