@@ -67,6 +67,7 @@ def test_more():
 COUNTED = """
 import json, pathlib, sys
 import pytest
+from interlock.cli.main import COMMANDS
 from tests import promises
 promises.ROOT = pathlib.Path(sys.argv[1])
 counter = promises.Counter()
@@ -113,6 +114,14 @@ def test_no_module_is_longer_than_the_rule_of_contributing() -> None:
     (limit,) = re.findall(r"a module has one subject and at most (\d+) lines", (ROOT / "CONTRIBUTING.md").read_text())
     lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in ROOT.glob("src/**/*.py")}
     assert {name: count for name, count in lines.items() if count > int(limit)} == {}
+
+
+def test_security_says_of_each_command_what_it_and_what_it_starts_reach() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    _, _, table = text.partition("## Who reaches what")
+    rows = re.findall(r"^\| (`.+?) \| (.+?) \| (.+?) \| (.+?) \|$", table, re.MULTILINE)
+    named = [word for row in rows for word in re.findall(r"`(\w+)(?: --[\w-]+)?`", row[0])]
+    assert set(named) == {*COMMANDS}
 
 
 FENCED = re.compile(r"^```(?:sh|console|bash|yaml|toml|Dockerfile)?\n(.+?)^```", re.MULTILINE | re.DOTALL)

@@ -268,6 +268,7 @@ def test_a_short_question_has_a_short_limit_and_long_work_a_long_one(method: str
     assert silence_limit_s(method, f"http+docker://localhost{path}") == limit_s
 
 
+@pytest.mark.promise
 def test_an_engine_that_takes_a_connection_and_says_nothing_counts_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PING_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -276,6 +277,7 @@ def test_an_engine_that_takes_a_connection_and_says_nothing_counts_as_gone(monke
             connect()
 
 
+@pytest.mark.promise
 def test_an_engine_that_falls_silent_later_counts_as_gone_too(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
 

@@ -225,6 +225,7 @@ def test_what_has_another_name_than_an_experiments_files_is_not_unpacked(name: s
     assert files_below(tmp_path) == {path.name, "deep/deeper/into/experiment.json"}
 
 
+@pytest.mark.promise(escapes=True)
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
 @pytest.mark.parametrize("link", ["..", "x/y", "../../../.."])
 @pytest.mark.parametrize("name", ["x/h", "x/h/v", "x/h/v/l.json"])
@@ -248,6 +249,7 @@ def test_files_are_bounded_in_number(tmp_path: Path, monkeypatch: pytest.MonkeyP
     refused(packed(tmp_path, lambda tar: add_all(tar, *(f"x/{one}" for one in range(11)))), tmp_path)
 
 
+@pytest.mark.promise
 def test_an_archive_that_unpacks_to_very_much_is_refused_soon(tmp_path: Path) -> None:
     """A header that promises a file of 2 GiB, and 2 GiB of nothing in 2 MB."""
     entry = tarfile.TarInfo("x/a")

@@ -64,6 +64,7 @@ def unreachable(client: Any, catalog: Catalog) -> Iterator[Base]:
         client.images.remove(local_tag(base))
 
 
+@pytest.mark.promise(escapes=True)
 def test_a_base_of_another_pin_by_the_same_tag_is_not_taken(client: Any, unreachable: Base) -> None:
     dockerfile = f"FROM scratch\nLABEL {LABEL}=another\n"
     client.images.build(fileobj=io.BytesIO(dockerfile.encode()), tag=local_tag(unreachable), rm=True)

@@ -235,6 +235,7 @@ def test_a_container_of_an_experiment_has_a_gibibyte_and_all_of_a_workload_two_i
     assert 2**30 <= sizes <= 2 * 2**30
 
 
+@pytest.mark.promise
 def test_a_cell_that_had_no_memory_left_is_there_again_for_the_next_process(
     client: Any, built: Images, shared: list[Resources]
 ) -> None:

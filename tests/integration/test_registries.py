@@ -168,6 +168,7 @@ def test_a_tag_that_somebody_moved_is_pushed_over_only_by_force(team: Team) -> N
     assert team.digest() == digest
 
 
+@pytest.mark.promise(escapes=True)
 def test_an_image_that_is_not_what_its_name_promises_is_not_taken(team: Team) -> None:
     hashed = f"{team.place}/python:hash-{team.image.labels[HASH_LABEL][:12]}"
     team.move("push")
@@ -177,6 +178,7 @@ def test_an_image_that_is_not_what_its_name_promises_is_not_taken(team: Team) ->
     assert not team.images()
 
 
+@pytest.mark.promise(escapes=True)
 def test_a_signature_that_cosign_does_not_find_keeps_an_image_out(
     team: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,7 @@ from interlock.results.experiments import EngineName
 # busy disk, what removes is as slow as the disk; a build step may be silent for minutes (training).
 PING_S, SHORT_S, REMOVAL_S, LONG_S = 30, 120, 900, 3600
 PINGS = re.compile(r"/(_ping|version|info)(\?|$)")
-# Of a registry the engine reads an answer into its memory, whatever its length: the sooner it is hung up the better.
+# Of a registry Docker's engine reads an answer into its memory, whatever its length, also once nobody waits for it.
 # While it pulls an image it says how far it is, but for the manifest before that and the last file of a layer.
 REGISTRY_S, PULL_S = 15, 300
 REGISTRIES = re.compile(r"/distribution/.+/json$")

@@ -119,6 +119,7 @@ def trusting(mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         yield
 
 
+@pytest.mark.promise(escapes=True)
 def test_a_key_that_this_machine_trusts_for_other_packages_signs_no_base(
     base: Base, trusting: None, tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_key_that_this_machine_trusts_for_other_packages_signs_no_base(
     assert "apt-get install debian-archive-keyring" in raised.value.todo
 
 
+@pytest.mark.promise(escapes=True)
 @pytest.mark.parametrize("options", ["[trusted=yes] ", "[allow-insecure=yes] ", "[ signed-by=/tmp/stranger.gpg ] "])
 def test_a_mirror_with_options_of_apt_that_switch_signatures_off_is_refused(
     options: str, base: Base, mirror: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -138,6 +140,7 @@ def test_a_mirror_with_options_of_apt_that_switch_signatures_off_is_refused(
     assert not (tmp_path / "layer.tar").exists()
 
 
+@pytest.mark.promise(escapes=True)
 def test_without_debians_keys_no_base_is_made_and_the_error_says_what_to_install(
     base: Base, trusting: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -158,6 +161,7 @@ def test_without_the_key_that_signed_the_mirror_the_error_names_the_package_with
     assert "apt-get install debian-archive-keyring" in raised.value.todo
 
 
+@pytest.mark.promise(escapes=True)
 def test_an_unsigned_mirror_is_refused_and_the_error_says_how_to_choose_another(
     base: Base, mirror: Path, tmp_path: Path
 ) -> None:

@@ -100,6 +100,7 @@ def test_a_folder_that_is_not_there_is_a_failure_of_its_package(container: Any, 
         take_out(container, "/audit/nowhere", "toy-app", into)
 
 
+@pytest.mark.promise
 def test_what_is_too_large_is_not_read_to_its_end(container: Any, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_wheels, "MOST_BYTES", 1000)
     (out(container) / NAME).write_bytes(DATA + bytes(10_000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -44,9 +45,13 @@ ASK = (
     'case ${answer##* } in 2??) break ;; 000) ;; *) [ "$2" = any ] && break ;; esac; '
     '[ "$(date +%s)" -gt "$until" ] && break; sleep 0.02; done; printf %s "$answer"'
 )
-# The time by the container's own clock, so that the engine's start of a process is not in it.
-TIMED = 'start=$(date +%s%N); "$@"; code=$?; end=$(date +%s%N); echo "interlock $((end - start))" >&2; exit $code'
-TOOK = "interlock "
+# The time by the container's own clock, so that the engine's start of a process is not in it. A load may leave its own
+# last line open.
+TIMED = (
+    'start=$(date +%s%N); "$@"; code=$?; end=$(date +%s%N); '
+    'printf "\\ninterlock %s\\n" "$((end - start))" >&2; exit $code'
+)
+TOOK = re.compile(r"interlock ([0-9]{1,18})")
 # An error of curl. Of parallel transfers the first one says why: the others are aborted for it.
 CURL_ERROR = "curl: ("
 KILL_AFTER_S = 5
@@ -258,18 +263,21 @@ def run_load(
     Its container outlives it, because other loads need it.
     """
     limited = ["timeout", "-k", str(KILL_AFTER_S), f"{limit_s:g}", "sh", "-c", TIMED, "sh", *words]
+    began_s = time.monotonic()
     ended = run(limited, limit_s + 4 * KILL_AFTER_S)
-    if ended.timed_out or ended.exit_code in {TIMED_OUT, KILLED}:
+    if ended.timed_out or (ended.exit_code in {TIMED_OUT, KILLED} and time.monotonic() - began_s >= limit_s):
         todo = "Check that the service answers every request, or give the load longer (--deadline of a trial)."
         raise WorkloadError(key=key, found=f"the load did not end within {limit_s:g} s", todo=todo)
     printed = [line for line in ended.stderr.splitlines() if line.strip()]
-    took = [line for line in printed if line.startswith(TOOK)]
+    took = [match for line in printed if (match := TOOK.fullmatch(line))]
     if ended.exit_code != 0:
-        rest = [line for line in printed + ended.stdout.splitlines() if line not in took]
+        rest = [line for line in printed + ended.stdout.splitlines() if not TOOK.fullmatch(line)]
         cause = next((line for line in rest if line.startswith(CURL_ERROR)), "\n".join(rest))
         failure = f"the load ended with exit code {ended.exit_code}: {last_line(cause).strip()}"
         raise WorkloadError(key=key, found=failure, todo="Correct its command, or the service.")
-    return LoadRun(ended.stdout, int(took[-1].removeprefix(TOOK)) / 1e9)
+    if not took:
+        raise WorkloadError(key=key, found="the load ended, and nothing says when", todo="Correct its command.")
+    return LoadRun(ended.stdout, int(took[-1][1]) / 1e9)
 
 
 def start_loader(client: DockerClient, owner: str, image_id: str, network: str, volume: str | None) -> Container:
