@@ -1,4 +1,4 @@
-"""Variables in the words of users' files: `$A`, `${A}`, and `${A:-default}` with its like."""
+"""Variables in the words of users' files: `$A`, `${A}`, `${A:-default}` with its like, and `${A%.*}` with its like."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 BRACE = re.compile(r"[{}]")
 # A word with more references, which may be within each other, is no image's name: it is taken as it stands.
 MOST_REFERENCES = 100
-VARIABLE_OPERATOR = re.compile(r":?[-+?]")
+VARIABLE_OPERATOR = re.compile(r":?[-+?]|##?|%%?|//?")
 # ARGs that double each other have values of any length, which name nothing.
 LONGEST_VALUE = 4096
+# What a pattern is looked for in, and how many stars it has: no version has more.
+LONGEST_MATCHED, MOST_STARS = 200, 1
 
 
 class NoValue(Exception):  # noqa: N818 - always caught: the caller decides what it means
@@ -28,7 +30,7 @@ class Variable:
     """A reference to a variable in a word, from `start` to before `end`."""
 
     name: str
-    operator: str  # ':-', '-', ':+', '+', ':?', '?'; empty without one; other characters are not an operator
+    operator: str  # ':-', '-', ':+', '+', ':?', '?', '#', '##', '%', '%%', '/', '//'; empty without one; other characters are not an operator
     operand: str
     start: int
     end: int
@@ -47,7 +49,24 @@ class Variable:
             return value
         if self.has_default:
             return expand(self.operand, values)
+        if value is not None and self.operator[:1] in {"#", "%", "/"}:
+            return self._without_pattern(value, expand(self.operand, values))
         raise NoValue(self.name)
+
+    def _without_pattern(self, value: str, operand: str) -> str:
+        """Return the value without what a pattern fits at its start or end, or with something in place of it."""
+        pattern, _, new = operand.partition("/") if self.operator[0] == "/" else (operand, "", "")
+        if len(value) > LONGEST_MATCHED or pattern.count("*") > MOST_STARS or not pattern:
+            raise NoValue(self.name)
+        fits_part = re.compile("".join({"*": ".*", "?": "."}.get(sign, re.escape(sign)) for sign in pattern), re.DOTALL)
+        if self.operator[0] == "/":
+            return fits_part.sub(lambda _: new, value, count=len(self.operator) % 2)
+        lengths = range(len(value) + 1) if len(self.operator) == 1 else range(len(value), -1, -1)
+        for length in lengths:
+            part = value[:length] if self.operator[0] == "#" else value[len(value) - length :]
+            if fits_part.fullmatch(part):
+                return value[length:] if self.operator[0] == "#" else value[: len(value) - length]
+        return value
 
 
 def variables(word: str) -> list[Variable]:
