@@ -19,6 +19,7 @@ import pytest
 from interlock.catalog.project import load
 from interlock.errors import SwapError
 from interlock.swap import files
+from interlock.swap.beside import beside
 from interlock.swap.caveats import Weight
 from interlock.swap.image_names import NewImage, new_image
 from tests.builders import ROOT
@@ -60,7 +61,7 @@ def said_of(case: dict[str, Any], folder: Path) -> Said:
 
 
 def swapped(path: Path, text: str, to: NewImage, stage: str | None) -> Any:
-    return files.swapped_file(path.name, text, to, stage, paths=True, beside=files.beside(path))
+    return files.swapped_file(path.name, text, to, stage, paths=True, beside=beside(path))
 
 
 def missed(case: dict[str, Any], said: Said) -> Iterator[str]:
@@ -97,7 +98,7 @@ def parts(expected: str) -> tuple[str, int, list[str]]:
 def in_folder(case: dict[str, Any], folder: Path) -> tuple[list[str], list[str]]:
     """What is missed of, and wrongly said of, a file that only a walk through its folder finds."""
     path = folder / case["file"]
-    path.parent.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(case["text"], encoding="utf-8")
     to = image("cpython-3.14t")
 
@@ -152,4 +153,4 @@ def table() -> Iterator[str]:
 
 if __name__ == "__main__":
     for row in table():
-        print(row)  # noqa: T201
+        print(row)

@@ -20,7 +20,8 @@ PACKAGE = r"(?!-(?:dev|venv|distutils|minimal|full|dbg|tk|doc|examples|slim|alpi
 ONE_VARIABLE = r"\$(?:\{[A-Za-z_]\w*(?:[%#:/][^\s{}]*)?\}|[A-Za-z_]\w*)"
 VARIABLE = rf"(?:\d+\.{ONE_VARIABLE}|{ONE_VARIABLE}(?:\.(?:{ONE_VARIABLE}|\d+))?)"
 VERSION_TOKEN = re.compile(
-    rf"(?:(?<![A-Za-z0-9_])|(?<=[ \"']-l))(?P<command>(?:lib)?(?:python|pypy))(?P<version>\d+\.\d+[a-z]{{0,2}}|{VARIABLE})"
+    rf"(?:(?<![A-Za-z0-9_])|(?<=[ \"']-l))(?P<command>(?:lib)?(?:python|pypy))"
+    rf"(?P<version>\d+\.\d+[a-z]{{0,2}}|{VARIABLE})"
     rf"(?![A-Za-z0-9_]|\.\d){PACKAGE}"
     rf"|(?<![A-Za-z0-9_.-])(?P<script>pip|pydoc|idle|2to3-)(?P<script_version>\d+\.\d+|{VARIABLE})(?![A-Za-z0-9_]|\.\d)"
     r"|(?<![A-Za-z0-9])(?P<wheel>cp\d{2,3}-(?:cp\d{2,3}[a-z]{0,2}|abi3))(?![A-Za-z0-9])"
@@ -178,7 +179,7 @@ def versioned_instructions(
     old[ANY_STAGE] = next(iter(old.values()), None)
     carried = [
         (instruction, version_tokens(dockerfile, stage, instruction), values)
-        for stage, instruction, values in _with_variables(dockerfile)
+        for stage, instruction, values in with_variables(dockerfile)
     ]
     brought = {token.file for _, tokens, _ in carried for token in tokens if token.context}
     versioned = []
@@ -194,7 +195,7 @@ def versioned_instructions(
     return versioned
 
 
-def _with_variables(dockerfile: Dockerfile) -> Iterator[tuple[Stage | None, Instruction, Mapping[str, str]]]:
+def with_variables(dockerfile: Dockerfile) -> Iterator[tuple[Stage | None, Instruction, Mapping[str, str]]]:
     """Yield all instructions with their stages, and what ARG and ENV set before them.
 
     python:X sets PYTHON_VERSION itself, to 3.12.4: a path with it is meant for the build argument of that name.
