@@ -71,21 +71,26 @@ def proofs(session: nox.Session) -> None:
 
 @nox.session
 def torture(session: nox.Session) -> None:
-    """Faults and hostile input, many of each, and a table (docs/reliability.md): 40 minutes. Name a file for a part."""
+    """Faults and hostile input, many of each: 40 minutes. docs/reliability.md gets figures; name a file for a part."""
     install(session, "test")
-    session.run("pytest", *(session.posargs or ["tests/torture"]))
+    session.run("python", "-m", "tests.promises", *(session.posargs or ["tests/torture"]))
 
 
 @nox.session
 def advisories(session: nox.Session) -> None:
-    """Fail if a pinned dependency has a known vulnerability, or nobody answers who would know."""
-    install_locked(session, "advisories")
+    """List all dependencies' licences; fail if one has a known vulnerability, or nobody answers who would know.
+
+    Options are pip-audit's: `-- --vulnerability-service osv`.
+    """
+    install_locked(session, "test")
+    session.run("pip-licenses", "--from", "mixed", "--order", "license", "--format", "markdown")
     report = Path(session.create_tmp(), "advisories.json").resolve()
     audited: list[dict[str, Any]] = []
     for file in files_to_audit():  # one by one: it takes no project in two versions
         report.unlink(missing_ok=True)
         asked = ("--requirement", file, "--require-hashes", "--disable-pip", "--progress-spinner", "off")
-        session.run("pip-audit", *asked, "--format", "json", "--output", str(report), success_codes=[0, 1])
+        told = ("--format", "json", "--output", str(report), *session.posargs)
+        session.run("pip-audit", *asked, *told, success_codes=[0, 1])
         audited += json.loads(report.read_text())["dependencies"] if report.is_file() else [{"skip_reason": file}]
     problem = problem_of(audited)
     if problem:
@@ -173,7 +178,6 @@ LOCKED = {
     "requirements/update.txt": (*SELF, "update", *SAME),
     "requirements/nox.txt": ("--group", "nox", *SAME),
     "requirements/lock.txt": ("--group", "lock", *SAME),
-    "requirements/advisories.txt": ("--group", "advisories", *SAME),
     "requirements/recording.txt": ("--group", "recording"),
     "playbooks/roles/tuning/files/requirements.txt": ("--group", "tuning", *SAME),
 }

@@ -49,13 +49,18 @@ class Playing:
             f" {sha256} 23243936 python{version.rpartition('.')[0]}_{version}.orig.tar.xz\n"
             for version, sha256 in sums.items()
         ]
-        sources = lzma.compress(("Package: python\nChecksums-Sha256:\n" + "".join(lines)).encode())
-        sha256 = hashlib.sha256(sources).hexdigest()
-        text = f"Origin: Debian\nCodename: {suite}\nSHA256:\n {sha256} {len(sources)} main/source/Sources.xz\n"
+        sources = "Package: python\nChecksums-Sha256:\n" + "".join(lines)
+        self.index(suite, "main/source/Sources.xz", sources, signer=signer)
+
+    def index(self, suite: str, name: str, text: str, *, signer: str = "archive") -> None:
+        """A suite with one signed index."""
+        packed = lzma.compress(text.encode())
+        sha256 = hashlib.sha256(packed).hexdigest()
+        text = f"Origin: Debian\nCodename: {suite}\nVersion: 1.2\nDate: Mon\nSHA256:\n {sha256} {len(packed)} {name}\n"
         local = f"{signer}@example.org"
         signed = self.keyring.gpg("--clearsign", "--local-user", local, data=text.encode())
         self.served[f"/debian/dists/{suite}/InRelease"] = signed
-        self.served[f"/debian/dists/{suite}/main/source/Sources.xz"] = sources
+        self.served[f"/debian/dists/{suite}/{name}"] = packed
 
 
 @contextmanager

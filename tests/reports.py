@@ -161,8 +161,8 @@ def _reporting(seconds: float, turn: int) -> BenchmarkValues:
 
 @cache
 def read(name: str) -> tuple[Experiment, Values, Profiles]:
-    """A committed experiment by the last letter of its name."""
-    folder = ROOT / "results/reference" / f"2026-11-21-{name}"
+    """A committed experiment by its name."""
+    folder = ROOT / "results/reference" / name
     experiment = store.read_experiment(folder)
     return (experiment, *store.read_cells(folder, experiment))
 
@@ -179,4 +179,4 @@ def reference(name: str, only: Sequence[str] | None = None) -> ReportInput:
     return experiment, comparison.tables(experiment, values, profiles)
 
 
-FIVE = ("cpython-3.13", "cpython-3.13t", "cpython-3.14", "cpython-3.14t", "nogil-3.9")
+FIVE = ("cpython-3.13", "cpython-3.13t", "cpython-3.14", "cpython-3.14t", "cpython-2.7")

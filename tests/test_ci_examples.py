@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -18,6 +20,7 @@ from tests.builders import ROOT, edit
 
 CI = ROOT / "examples/ci"
 PUBLISH = ROOT / ".github/workflows/publish.yml"
+RELEASE = ROOT / ".github/workflows/release.yml"
 UPDATE = ROOT / ".github/workflows/update.yml"
 SCHEMAS = {"github-workflow.yml": "vendor.github-workflows", "gitlab-ci.yml": "vendor.gitlab-ci"}
 
@@ -82,16 +85,45 @@ def test_the_hook_for_pre_commit_calls_what_there_is_on_the_files_that_a_swap_re
     assert not re.search(hook["files"], "docs/Dockerfiles.md")
 
 
-def test_the_workflow_that_publishes_is_valid_has_few_rights_and_says_where_an_action_is_no_commit() -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(PUBLISH)]
+PUSHES, SIGNS = {"contents": "read", "packages": "write"}, {"id-token": "write"}
+RIGHTS = {
+    PUBLISH: {"images": PUSHES, "publish": PUSHES | SIGNS},
+    RELEASE: {"package": {"contents": "read", "attestations": "write"} | SIGNS},
+}
+
+
+@pytest.mark.parametrize("file", RIGHTS, ids=lambda file: str(file.name))
+def test_a_workflow_that_publishes_is_valid_has_few_rights_and_says_where_an_action_is_no_commit(file: Path) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(file)]
     assert subprocess.run(command, check=False, capture_output=True).returncode == 0
-    workflow = YAML(typ="safe").load(PUBLISH)
+    workflow = YAML(typ="safe").load(file)
     rights = {name: job["permissions"] for name, job in workflow["jobs"].items()}
-    pushes = {"contents": "read", "packages": "write"}
-    assert (workflow["permissions"], rights) == ({}, {"images": pushes, "publish": {**pushes, "id-token": "write"}})
-    used = re.findall(r"uses: \S+?@(\S+)( # .+)?", PUBLISH.read_text(encoding="utf-8"))
+    assert (workflow["permissions"], rights) == ({}, RIGHTS[file])
+    used = re.findall(r"uses: \S+?@(\S+)( # .+)?", file.read_text(encoding="utf-8"))
     assert used
     assert all(re.fullmatch(r"[0-9a-f]{40}", version) or comment for version, comment in used)
+
+
+@pytest.mark.promise
+def test_two_builds_of_a_release_have_one_sum_as_its_workflow_checks(tmp_path: Path) -> None:
+    """The step's own words, in a clone: another folder, umask, time zone and order of sets change nothing."""
+    steps = YAML(typ="safe").load(RELEASE)["jobs"]["package"]["steps"]
+    (script,) = [step["run"] for step in steps if "twice" in step.get("name", "")]
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, clone], check=True)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    where: dict[str, Any] = {"cwd": clone, "env": {**os.environ, "GITHUB_WORKSPACE": str(clone), "PATH": path}}
+    done = subprocess.run(["bash", "-ec", script], **where, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(": OK") == 2  # the wheel and the source archive
+    for made in (tmp_path / "again/dist").iterdir():
+        made.write_bytes(made.read_bytes() + b" ")
+    compared = ["bash", "-ec", script.splitlines()[-1]]
+    assert subprocess.run(compared, **where, capture_output=True, check=False).returncode == 1
+
+
+def test_images_that_are_published_are_optimised() -> None:
+    workflow = YAML(typ="safe").load(PUBLISH)
     catalog = project.load(ROOT)
     names = workflow["env"]["VARIANTS"].split("'")[1].split()
     assert names

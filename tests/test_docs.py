@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from interlock.cli.main import COMMANDS, load_command
 from tests import promises
 from tests.builders import ROOT
 
@@ -28,11 +33,56 @@ def test_every_source_file_that_a_page_names_exists(page: str) -> None:
     assert [file for file in named if not Path(ROOT, file).exists()] == []
 
 
-@pytest.mark.parametrize("page", promises.PAGES)
-def test_what_tests_prove_is_said_in_the_words_of_their_docstrings(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert text == promises.rewritten(text, promises.PAGES[page]), "run `python -m tests.promises`"
-    assert len(promises.TABLE.findall(text)[0].splitlines()) >= len([*(ROOT / promises.PAGES[page]).glob("test_*.py")])
+def test_what_tests_prove_is_said_in_the_words_of_their_docstrings() -> None:
+    text = (ROOT / promises.PROOFS).read_text(encoding="utf-8")
+    assert text == promises.rewritten(text, promises.PROOFS_FOLDER), "run `python -m tests.promises`"
+    files = [*(ROOT / promises.PROOFS_FOLDER).glob("test_*.py")]
+    assert len(promises.TABLE.findall(text)[0].splitlines()) >= len(files)
+
+
+def test_each_promise_that_a_test_is_marked_with_has_its_figures() -> None:
+    text, known = (ROOT / promises.RELIABILITY).read_text(encoding="utf-8"), promises.promised()
+    assert text == promises.with_figures(text, {}, known), "run `python -m tests.promises`"
+    assert promises.NOT_RECORDED not in text
+    assert len(known) > 40
+
+
+TRIED = """
+import pytest
+
+@pytest.mark.promise(escapes=True)
+@pytest.mark.parametrize("good", [True, True, False])
+def test_nothing_gets_out(good):
+    assert good
+
+@pytest.mark.promise
+def test_all_is_kept(record_property):
+    record_property("tried", 100)
+    record_property("lost", 2)
+    assert False
+
+def test_more():
+    assert False
+"""
+COUNTED = """
+import json, pathlib, sys
+import pytest
+from tests import promises
+promises.ROOT = pathlib.Path(sys.argv[1])
+counter = promises.Counter()
+pytest.main(["-c", "/dev/null", "-p", "no:cacheprovider", sys.argv[1]], plugins=[counter])
+print(json.dumps(list(counter.counts.items())))
+"""
+
+
+def test_a_promise_counts_what_its_tests_tried_and_where_it_failed(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(TRIED)
+    argv = [sys.executable, "-c", COUNTED, str(tmp_path)]
+    said = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert json.loads(said.splitlines()[-1]) == [
+        [["test_it.py", "Nothing gets out."], [3, 0, 1]],
+        [["test_it.py", "All is kept."], [100, 2, 0]],
+    ]
 
 
 def test_a_table_of_promises_keeps_results_and_follows_the_files(tmp_path: Path) -> None:
@@ -63,3 +113,33 @@ def test_no_module_is_longer_than_the_rule_of_contributing() -> None:
     (limit,) = re.findall(r"a module has one subject and at most (\d+) lines", (ROOT / "CONTRIBUTING.md").read_text())
     lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in ROOT.glob("src/**/*.py")}
     assert {name: count for name, count in lines.items() if count > int(limit)} == {}
+
+
+FENCED = re.compile(r"^```(?:sh|console|bash|yaml|toml|Dockerfile)?\n(.+?)^```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(interlock [^`\n]+)`")
+# The words of one command line, up to what a shell does with its output or starts next.
+TYPED = re.compile(r"(?:^|[\s/])interlock ((?:'[^']*'|\"[^\"]*\"|[^'\"|;&>#\n])+)")
+
+
+def commands_in(text: str) -> set[str]:
+    """Every command line of Interlock that a page shows, in a block or in a sentence, without its output."""
+    blocks = "\n".join(FENCED.findall(text)).replace("\\\n", " ")
+    lines = [line.removeprefix("$ ") for line in blocks.splitlines() if not line.startswith(("-", "+", "#"))]
+    shown = TYPED.findall("\n".join(lines)) + [line.removeprefix("interlock ") for line in INLINE.findall(text)]
+    return {words.strip() for words in shown if words.split()[0] in COMMANDS}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/cli.md"])
+def test_every_command_of_a_page_has_the_options_that_are_shown(page: str) -> None:
+    wrong = []
+    for typed in sorted(commands_in((ROOT / page).read_text(encoding="utf-8"))):
+        name, *words = shlex.split(typed.partition(" | ")[0].replace("…", "").replace(" ...", ""))
+        known = {option for one in load_command(name).params for option in (*one.opts, *one.secondary_opts)}
+        asked = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)} - {"--help"}
+        wrong += [f"{typed}: {option}" for option in sorted(asked - known)]
+    assert wrong == []
+
+
+def test_commands_of_the_readme_are_found() -> None:
+    found = {words.split()[0] for words in commands_in((ROOT / "README.md").read_text(encoding="utf-8"))}
+    assert {"pick", "audit", "trial", "swap", "matrix"} <= found

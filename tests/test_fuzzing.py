@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from tests.fuzzing import TARGETS, attempt, made
 
+pytestmark = pytest.mark.promise
+
 
 @pytest.mark.parametrize("name", TARGETS)
 @given(seed=st.integers(0, 2**64))

@@ -21,6 +21,8 @@ from tests.builders import ROOT
 from tests.integration.wheelhouse import wheel
 from tests.test_noxfile import noxfile
 
+pytestmark = pytest.mark.promise
+
 ENTRY = re.compile(r"^(\S+==[^\\\n]+?)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS, GROUPS = PYPROJECT["project"]["optional-dependencies"], PYPROJECT["dependency-groups"]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import http.server
 import importlib.util
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -56,6 +61,73 @@ def test_a_machine_without_uv_is_told_nothing_of_it(caplog: pytest.LogCaptureFix
         nox.virtualenv.uv_version("no-such-uv")
         nox.virtualenv.logger.info("other news")
     assert caplog.messages == ["other news"]
+
+
+class Sessions:
+    """A session of nox whose programs are those of this environment."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self.folder, self.posargs, self.said = folder, words, ""
+
+    def create_tmp(self) -> str:
+        return str(self.folder)
+
+    def install(self, *_: str) -> None:
+        """All of it is there."""
+
+    def run(self, program: str, *words: str, success_codes: Sequence[int] = (0,)) -> None:
+        argv = [str(Path(sys.executable).parent / program), *words]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.returncode in success_codes, done.stderr
+        self.said += done.stdout
+
+    def error(self, words: str) -> None:
+        raise StoppedError(words)
+
+
+class Service(http.server.BaseHTTPRequestHandler):
+    """An advisory service that speaks as OSV does, and knows of one vulnerable release."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        known = [{"id": "PYSEC-1", "summary": "s", "details": "d", "affected": [], "aliases": []}]
+        answer = json.dumps({"vulns": known} if asked["package"]["name"] == "bad" else {}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def service() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}/v1/query"
+        server.shutdown()
+
+
+@pytest.mark.promise(escapes=True)
+@pytest.mark.parametrize(("name", "said"), [("good", ""), ("bad", "known vulnerabilities: bad")])
+def test_a_vulnerable_dependency_is_named_and_all_licences_are_listed(
+    name: str, said: str, service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "r.txt").write_text(f"{name}==1.0 --hash=sha256:{'0' * 64}\n")
+    monkeypatch.setattr(noxfile(), "files_to_audit", lambda: [str(tmp_path / "r.txt")])
+    session = Sessions(tmp_path, "--vulnerability-service", "osv", "--osv-url", service)
+    with pytest.raises(StoppedError, match=said) if said else nullcontext():
+        noxfile().advisories.func(session)
+    assert re.search(r"^\| pydantic +\| [\d.]+ +\| MIT", session.said, re.MULTILINE)
+
+
+def test_an_advisory_service_that_does_not_answer_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "r.txt").write_text(f"good==1.0 --hash=sha256:{'0' * 64}\n")
+    monkeypatch.setattr(noxfile(), "files_to_audit", lambda: [str(tmp_path / "r.txt")])
+    nobody = "http://127.0.0.1:1/v1/query"
+    with pytest.raises(StoppedError, match="1 of 1 dependencies"):
+        noxfile().advisories.func(Sessions(tmp_path, "--vulnerability-service", "osv", "--osv-url", nobody))
 
 
 def test_advisories_are_asked_for_of_all_that_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:

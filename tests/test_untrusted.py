@@ -31,6 +31,8 @@ from interlock.swap import writing
 from interlock.untrusted import parse_json, printable
 from tests.builders import make_experiment
 
+pytestmark = pytest.mark.promise
+
 
 def test_a_file_is_read_up_to_its_limit_and_through_a_link_if_that_is_followed(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345\r\n")
@@ -83,6 +85,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("make", [into_fifo, into_device, into_socket, into_cycle, Path.mkdir])
 def test_what_is_no_file_is_one_error_and_nothing_waits(

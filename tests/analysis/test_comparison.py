@@ -14,11 +14,14 @@ import pytest
 from interlock.analysis import comparison as compare
 from interlock.analysis import statistics
 from interlock.analysis.comparison import DetailFigure, Row, Summary, Table, counted, details_of
+from interlock.analysis.pick.criteria import Criteria, parse_weights
+from interlock.analysis.pick.evidence import missing_from
 from interlock.analysis.statistics import relative_error
-from interlock.analysis.verdicts import Comparison
+from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Detail
+from interlock.measure import disturbances
 from interlock.results.experiments import BenchmarkValues, Outcome, State
 from tests.builders import (
     OK,
@@ -340,6 +343,25 @@ def test_what_does_not_rank_is_in_no_summary() -> None:
     assert found.ratio is not None
     assert found.ratio.estimate == pytest.approx(2)
     assert (found.slower, found.missing) == (1, 0)
+
+
+def test_what_was_measured_beside_a_busy_program_decides_nothing() -> None:
+    """An audit beside six rows made 3.857x [3.340, 4.456] of 1.133x."""
+    before, after = disturbances.Sample(0.0), disturbances.Sample(10.0, busy_s=16.0)
+    (warning,) = disturbances.warnings(before, after, 10.0, ["pip 60%"])
+    workload = make_workload(benchmarks=[make_benchmark("a")])
+    values = {(BASE, "locks"): {"a": by_rounds(1, 0)}, (OTHER, "locks"): {"a": by_rounds(2, 0)}}
+    experiment = make_experiment([BASE, OTHER], workloads={"locks": workload})
+    found = []
+    for warnings in ([], [f"import-loop: {warning}"], [f"locks: {warning}"]):
+        told = experiment.model_copy(update={"warnings": warnings})
+        tables = compare.tables(told, values, {})
+        (compared,) = [row.to_baseline for row in tables[0].rows if row.to_baseline]
+        (summary,) = compare.summaries(told, tables)
+        found.append((compared.verdict, summary.missing, missing_from(told, Criteria(parse_weights(["locks"]), 1), {})))
+    assert found[0] == found[1] == (Verdict.SLOWER, 0, "")
+    assert found[2][:2] == (Verdict.UNDECIDED, 0)
+    assert "locks" in found[2][2]
 
 
 def limited(*, best: float = 0.5, other: float = 0.8) -> Table:

@@ -22,7 +22,7 @@ WIDTHS = {"phone": 360, "tablet": 800, "desk": 1400}
 PATIENCE_MS = 60_000
 REPORTS: dict[str, Callable[[], ReportInput]] = {
     "5 rows": example,
-    "57 rows": partial(reference, "b"),
+    "13 rows": partial(reference, "2026-11-29-a"),
     "many columns": many_columns,  # no phone has room for its heat map
 }
 

@@ -17,6 +17,8 @@ from tests.apart import command
 from tests.cli.conftest import Run
 from tests.fakes import Answer, Asked, as_json, serving
 
+pytestmark = pytest.mark.promise
+
 VERSION = {"ApiVersion": "1.41", "Version": "20.10.24", "Components": [{"Name": "Engine"}]}
 # By name, what an engine answers to everything after its ping and its version.
 STRANGE = {
@@ -155,6 +157,7 @@ def test_a_reader_who_has_seen_enough_is_no_failure_to_talk_about(words: list[st
     assert (done.returncode, "error" in done.stderr) == (141, False), done.stderr
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)
 def test_what_a_full_disk_does_not_take_is_one_sentence(words: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
@@ -163,6 +166,18 @@ def test_what_a_full_disk_does_not_take_is_one_sentence(words: list[str]) -> Non
     said = json.loads(done.stderr)["error"]["message"] if "--json" in words else done.stderr.splitlines()[-1]
     assert "cannot be written: No space left on device" in said
     assert "defect" not in done.stderr
+
+
+WITHOUT_UTF_8 = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+
+
+@pytest.mark.promise
+@pytest.mark.parametrize("encoding", ["", "latin-1"])
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_a_locale_without_utf_8_ends_no_command(words: list[str], encoding: str) -> None:
+    where = {**os.environ, **(WITHOUT_UTF_8 if not encoding else {"PYTHONIOENCODING": encoding})}
+    done = subprocess.run([*command(), *words], env=where, capture_output=True, check=False)
+    assert (done.returncode, b"error" in done.stderr, bool(done.stdout)) == (0, False, True)
 
 
 def test_a_cache_that_cannot_be_made_is_one_sentence_with_what_to_set(

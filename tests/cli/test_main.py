@@ -280,7 +280,7 @@ NEED_CONTAINERS = (
     ["push", "--registry", "localhost:1/team"],
     ["pull", "--registry", "localhost:1/team"],
     ["swap", "service/Dockerfile", "--to", "cpython-3.14", "--try"],
-    ["pick", "--needs", "service/requirements.txt", "--from", str(ROOT / "results/reference/2026-11-25-a")],
+    ["pick", "--needs", "service/requirements.txt", "--from", str(ROOT / "results/reference/2026-11-29-a")],
     ["build", "cpython-3.13", "--engine", "docker"],
     ["matrix", "--variants", "cpython-3.13", "--engine", "docker"],
     ["clean", "--engine", "docker"],

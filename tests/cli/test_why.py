@@ -39,7 +39,7 @@ def test_what_this_machine_as_the_engine_lacks_is_named_before_anything_is_built
     assert built == []
 
 
-SHIPPED = "2026-11-23-a"
+SHIPPED = "2026-11-26-a"
 
 
 def test_what_an_experiment_recorded_is_shown_and_drawn_without_a_run(

@@ -231,6 +231,7 @@ def test_a_second_audit_takes_what_was_built_before_and_what_a_build_writes_reac
     assert row.build_s == packages(audited)["toy-safe"].build_s, "it is the one that was kept"
 
 
+@pytest.mark.promise
 def test_one_package_that_prints_without_end_is_one_row(run: Auditing, url: str, tmp_path: Path) -> None:
     (tmp_path / "r.txt").write_text(f"--index-url {url}\ntoy-loud\ntoy-safe\ntoy-user\n")
     (found,) = run(tmp_path / "r.txt")
@@ -242,6 +243,7 @@ def test_one_package_that_prints_without_end_is_one_row(run: Auditing, url: str,
     assert rows["toy-loud"].reason == "RuntimeError: it was loud"
 
 
+@pytest.mark.promise(escapes=True)
 def test_a_build_reaches_no_service_of_this_machine_alone_and_no_file_outside_of_the_users_folder(
     run: Auditing, here: str, tmp_path: Path
 ) -> None:

@@ -28,6 +28,8 @@ from tests.integration.images import QUICK, Images
 from tests.integration.resources import said, start
 from tests.integration.toys import mode_named
 
+pytestmark = pytest.mark.promise
+
 OWNER = f"test-cells-{os.getpid()}"
 # Whose mode it is; it is preloaded into any interpreter.
 MODE_OF = "cpython-2.7"
@@ -79,6 +81,7 @@ def test_a_process_past_its_deadline_is_gone_with_its_container(client: Any, cel
     assert cell.id not in {container.id for container in client.containers.list(all=True, ignore_removed=True)}
 
 
+@pytest.mark.promise(escapes=True)
 def test_what_a_cell_writes_to_its_first_process_reaches_no_disk_of_the_host(client: Any, cell: Any) -> None:
     flood = ["sh", "-c", "head -c 50000000 /dev/zero | tr '\\0' x > /proc/1/fd/1 && echo written"]
     assert said(client, cell, *flood) == "written"

@@ -162,6 +162,7 @@ def test_every_variant_is_in_every_table_of_the_markdown() -> None:
         assert len({len(cells_of(line)) for line in lines}) == 1
 
 
+@pytest.mark.promise(escapes=True)
 @pytest.mark.parametrize("ending", ["\n", "\r", "\r\n", "\u2028"])
 def test_names_and_reasons_begin_no_line_and_no_tag_of_the_markdown(ending: str) -> None:
     forged = ending.join(

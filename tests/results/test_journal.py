@@ -24,6 +24,8 @@ from interlock.results.store import read_runs
 from tests.builders import ROOT, make_profile, make_workload
 from tests.results.writer import LABELS, begun, can_mount, entry_of, run_of, value_of
 
+pytestmark = pytest.mark.promise
+
 
 def make_folder(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)

@@ -15,6 +15,8 @@ from interlock.results import packed
 from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.untrusted import MIB
 
+pytestmark = pytest.mark.promise
+
 NAME = "box/cpython-3.13/startup.json"
 
 
@@ -96,6 +98,7 @@ def test_values_that_unpack_to_too_much_are_refused(
     refused(folder, tmp_path / "cache", repr(NAME))
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
 def test_of_an_archive_whose_header_says_gigabytes_they_are_not_read(folder: Path, tmp_path: Path, kind: bytes) -> None:
     entry = tarfile.TarInfo("a")
@@ -110,6 +113,7 @@ def test_of_an_archive_whose_header_says_gigabytes_they_are_not_read(folder: Pat
     tracemalloc.stop()
 
 
+@pytest.mark.promise
 def test_sparse_files_of_many_gigabytes_in_a_small_archive_are_refused(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

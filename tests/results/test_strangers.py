@@ -23,6 +23,8 @@ from tests.fleet.test_record import RECORD
 from tests.results.writer import begun, entry_of, run_of
 from tests.trials import make_trial
 
+pytestmark = pytest.mark.promise
+
 NAMES = ["../../x", "/tmp/x", "a/b", "..", "", "a\0b", "a+../x", "a\n", "a+b+/c"]
 
 

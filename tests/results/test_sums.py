@@ -16,6 +16,8 @@ from interlock.results.sums import SUMS_FILE, check_sums, read_sums, write_sums
 from tests.builders import make_profile
 from tests.results.test_journal import make_folder, write_blocks
 
+pytestmark = pytest.mark.promise
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

@@ -22,7 +22,6 @@ from interlock.results import store
 from tests.builders import ROOT
 from tests.results.test_journal import expected, kill_once, measured
 from tests.torture.experiments import (
-    ENDS,
     INTERLOCK,
     LIMIT_S,
     MATRIX,
@@ -34,7 +33,8 @@ from tests.torture.experiments import (
     values_of,
 )
 
-START = "a start works in any surroundings"
+pytestmark = pytest.mark.promise
+
 KILLS = int(os.environ.get("INTERLOCK_TORTURE_KILLS", "100"))
 NAME = "tried"
 
@@ -46,7 +46,7 @@ def test_blocks_of_a_writer_that_is_killed_at_random_moments(record_property: Re
         kept = measured(tmp_path)
         if kept != expected(len(kept)) or len(kept) not in {said, said + 1}:
             wrong.append(f"{said} blocks were said, {len(kept)} are there")
-    count(record_property, ENDS, KILLS, wrong)
+    count(record_property, KILLS, wrong)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_a_matrix_that_a_signal_ends_at_a_random_moment(
             wrong.append(f"after {after_s:.1f} s it left with {code}: {(results / 'said').read_text()[-500:]}")
         lost = kept_and_resumed(results / name, name)
         wrong += [f"after {after_s:.1f} s: {lost}"] if lost else []
-    count(record_property, ENDS, TRIES, wrong)
+    count(record_property, TRIES, wrong)
 
 
 FULL = """
@@ -108,7 +108,7 @@ def test_a_matrix_whose_disk_is_full(kilobytes: int, record_property: Record, re
     kept = results / "disk.kept"
     names = [path.name for path in kept.iterdir()]
     wrong = wrong or (kept_and_resumed(kept / names[0], names[0]) if names else "")
-    count(record_property, ENDS, 1, [wrong])
+    count(record_property, 1, [wrong])
 
 
 FULL_CACHE = """
@@ -132,12 +132,13 @@ SURROUNDINGS: dict[str, tuple[str, Mapping[str, str | None]]] = {
 }
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("what", SURROUNDINGS)
-def test_a_matrix_in_odd_surroundings(what: str, record_property: Record, results: Path, usual_s: float) -> None:
+def test_odd_surroundings_end_no_experiment(what: str, record_property: Record, results: Path, usual_s: float) -> None:
     script, changes = SURROUNDINGS[what]
     environment = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
     folder = results / environment.pop("RESULTS", "plain")
     argv = ["sh", "-c", script, "sh", *INTERLOCK, *MATRIX, "--name", NAME, "--results", str(folder)]
     done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, check=False, timeout=LIMIT_S)
     fine = done.returncode == 0 and store.read_experiment(folder / NAME).ended_by == "" and values_of(folder / NAME)
-    count(record_property, START, 1, [] if fine else [done.stderr.decode()])
+    count(record_property, 1, [] if fine else [done.stderr.decode()])

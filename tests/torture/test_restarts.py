@@ -37,7 +37,8 @@ from tests.torture.experiments import (
 )
 from tests.torture.second_engine import SecondEngine, second_engine
 
-PROMISE = "an engine that is restarted in the middle loses nothing that was complete"
+pytestmark = pytest.mark.promise
+
 SIGNALS = ("KILL", "TERM")
 NAME = "restarted"
 
@@ -101,7 +102,7 @@ def test_a_build(
         again = interlock("build", name, cwd=project)
         wrong.append("" if again.returncode == 0 else f"built again: {again.stderr}")
         wrong += cleaned(engine)
-    count(record_property, PROMISE, TRIES, wrong)
+    count(record_property, TRIES, wrong)
 
 
 @pytest.fixture(scope="module")
@@ -118,4 +119,4 @@ def test_a_matrix(signal: str, engine: SecondEngine, usual_s: float, record_prop
         wrong.append(restart_meanwhile(engine, signal, words, ROOT, random.uniform(1, usual_s)))
         wrong.append(kept_and_resumed(tmp_path / name, name))
         wrong += cleaned(engine)
-    count(record_property, PROMISE, TRIES, wrong)
+    count(record_property, TRIES, wrong)

@@ -30,10 +30,9 @@ from tests.integration.images import QUICK
 from tests.integration.test_trial import BUILD, OWN_IMAGE, write_service
 from tests.torture.experiments import INTERLOCK, LIMIT_S, Record, add_toy, count, forget, images_of, values_of
 
-pytestmark = pytest.mark.usefixtures("built")
+pytestmark = [pytest.mark.usefixtures("built"), pytest.mark.promise]
 TIMES = int(os.environ.get("INTERLOCK_TORTURE_SIGNALS", "10"))
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-PROMISE = "a command that a signal ends leaves nothing, and works again: {}"
 GONE_S = 30
 
 
@@ -128,7 +127,7 @@ def test_a_build(project: Path, tmp_path: Path, record_property: Record) -> None
             tried.wrong.append(images_of(names[turn]))
     finally:
         forget(*names)
-    count(record_property, PROMISE.format("build"), TIMES, tried.wrong)
+    count(record_property, TIMES, tried.wrong)
 
 
 def test_a_matrix_with_profiles(tmp_path: Path, record_property: Record) -> None:
@@ -150,7 +149,7 @@ def test_a_matrix_with_profiles(tmp_path: Path, record_property: Record) -> None
             tried.works([*INTERLOCK, "report", str(folder)])
         else:
             tried.works(tried.words(turn))
-    count(record_property, PROMISE.format("matrix with profiles"), TIMES, tried.wrong)
+    count(record_property, TIMES, tried.wrong)
 
 
 @pytest.fixture
@@ -183,7 +182,7 @@ def test_a_trial(project: Path, tmp_path: Path, own_image: None, record_property
         else:
             tried.works(tried.words(turn))
     tried.wrong += [] if before == sorted(path.read_bytes() for path in service.iterdir()) else ["a file has changed"]
-    count(record_property, PROMISE.format("trial"), max(1, TIMES // 2), tried.wrong)
+    count(record_property, max(1, TIMES // 2), tried.wrong)
 
 
 def test_a_fleet(tmp_path: Path, record_property: Record) -> None:
@@ -208,4 +207,4 @@ def test_a_fleet(tmp_path: Path, record_property: Record) -> None:
         found = len(list(folder.glob(f"*/*/{EXPERIMENT_FILE}")))
         tried.wrong += [] if found == 2 else [f"{found} of 2 hosts were measured"]
         tried.wrong += [f"{path} is left" for path in (*folder.glob("*/*.tar.gz"), *folder.glob("*/.incoming"))]
-    count(record_property, PROMISE.format("fleet"), max(1, TIMES // 2), tried.wrong)
+    count(record_property, max(1, TIMES // 2), tried.wrong)

@@ -17,6 +17,8 @@ from tests.engine.packages.test_kept_wheels import DATA, NAME, Container
 from tests.engine.test_ownership import FOLDER
 from tests.torture.experiments import Record, count
 
+pytestmark = pytest.mark.promise
+
 CHANGES, PROCESSES = 3000, 40
 
 
@@ -39,7 +41,7 @@ def test_a_kept_wheel_in_which_anything_changed_is_not_taken(tmp_path: Path, rec
         spoiled.write_bytes(changed(spoiled.read_bytes(), chance))
         found = kept.take("key", into)
         wrong += [f"{spoiled} was taken"] if found is not None and found[0].read_bytes() != DATA else []
-    count(record_property, "a kept wheel is what was built", CHANGES, wrong)
+    count(record_property, CHANGES, wrong)
 
 
 def test_clean_tells_the_living_from_the_dead_at_any_moment(
@@ -63,4 +65,4 @@ def test_clean_tells_the_living_from_the_dead_at_any_moment(
         for process in processes:
             process.kill()
             process.communicate()
-    count(record_property, "clean never touches the living and leaves nothing of the dead", PROCESSES, wrong)
+    count(record_property, PROCESSES, wrong)

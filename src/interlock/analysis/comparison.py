@@ -16,6 +16,7 @@ from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Detail, Workload
 from interlock.results.experiments import (
+    TOO_DISTURBED,
     BenchmarkValues,
     Built,
     CellResult,
@@ -173,10 +174,16 @@ def _compared(recorded: _ExperimentData) -> _Comparisons:
         pairs = compared_pairs(rows, baseline, experiment.controls)
         end, margin = experiment.rounds_end(key[0]), experiment.workloads[key[0]].margin
         compared = compare_rows(rows, pairs, baseline, end=end, margin=margin)
-        comparisons |= {(*key, *pair): comparison for pair, comparison in compared.items()}
+        disturbed = is_too_disturbed(experiment, key[0])
+        comparisons |= {(*key, *pair): replace(found, is_disturbed=disturbed) for pair, found in compared.items()}
         twin = ratio_of(rows.get(label_of(baseline, TWIN), []), rows.get(baseline, []))
         twins |= {key: twin} if twin else {}
     return _Comparisons(comparisons, twins)
+
+
+def is_too_disturbed(experiment: Experiment, workload: str) -> bool:
+    """Return whether other programs took so much while a workload was measured that its figures decide nothing."""
+    return any(warning.startswith(f"{workload}: ") and TOO_DISTURBED in warning for warning in experiment.warnings)
 
 
 def fitted_rows(values: Values, workload: str, benchmark: str) -> dict[str, BenchmarkValues]:
@@ -336,6 +343,7 @@ def counting_tables(experiment: Experiment, tables: Sequence[Table]) -> list[Tab
     counting = {
         (name, benchmark.name)
         for name, workload in experiment.workloads.items()
+        if not is_too_disturbed(experiment, name)
         for benchmark in counted(workload.benchmarks, experiment.host["cores"])
     }
     return [table for table in tables if (table.workload.name, table.benchmark.name) in counting]

@@ -56,9 +56,12 @@ class Comparison:
     p: float
     p_same: float
     margin: float = MARGIN
+    is_disturbed: bool = False  # too much to decide by it
 
     @property
     def verdict(self) -> Verdict:
+        if self.is_disturbed:
+            return Verdict.UNDECIDED
         if self.p < DIFFERENT and not self.ratio.low <= 1 <= self.ratio.high:
             return Verdict.SLOWER if self.ratio.estimate > 1 else Verdict.FASTER
         return Verdict.SAME if self.p_same < SIGNIFICANT else Verdict.UNDECIDED
@@ -67,6 +70,8 @@ class Comparison:
     def words(self) -> str:
         """Return the verdict as it is said: 'same within 5 %', 'undecided, about 6 more rounds'."""
         more = self.more_rounds
+        if self.is_disturbed:
+            return f"{self.verdict}, disturbed: measure again"
         if self.verdict is Verdict.SAME:
             return f"same within {100 * self.margin:g} %"
         if more is None or more > HOPELESS:
@@ -75,7 +80,7 @@ class Comparison:
 
     @property
     def more_rounds(self) -> int | None:
-        if self.verdict is not Verdict.UNDECIDED or not math.isfinite(self.ratio.error):
+        if self.verdict is not Verdict.UNDECIDED or self.is_disturbed or not math.isfinite(self.ratio.error):
             return None
         return _rounds_to_decide(self.ratio, self.margin)
 

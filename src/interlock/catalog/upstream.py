@@ -28,6 +28,7 @@ LISTED = re.compile(rb'href="([23]\.\d{1,2}\.\d{1,3})/"')
 SUITES = ("sid", "testing", "stable")
 SOURCES = "main/source/Sources.xz"
 ARCHIVE = re.compile(rb"^ ([0-9a-f]{64}) \d+ python\d\.\d+_(\d+\.\d+\.\d+)\.orig\.tar\.xz$", re.MULTILINE)
+HEADER = re.compile(rb"^(Version|Date): (.+)$", re.MULTILINE)
 MOST_FILE = 128 * MIB
 KEY = re.compile(r"-----BEGIN PGP PUBLIC KEY BLOCK-----\n(?:.+\n)*\n([^-=]+=*)")
 verify: Any = LazyModule("sigstore.verify", "update")
@@ -45,6 +46,16 @@ class DebianSum:
 
     sha256: str
     sum_from: str
+
+
+@dataclass(frozen=True)
+class SignedFiles:
+    """Files of a suite with their sums, and the version and the date of the suite's signed list."""
+
+    data: tuple[bytes, ...]
+    sums: tuple[str, ...]
+    version: str
+    date: str
 
 
 @dataclass(frozen=True)
@@ -73,7 +84,7 @@ class Upstream:
         silent = []
         for suite in SUITES:
             try:
-                text = self._index(f"{self.mirror.rstrip('/')}/dists/{suite}")
+                text = lzma.decompress(self.signed_files(suite, [SOURCES]).data[0])
             except UnansweredError as error:
                 silent.append(error)
                 continue
@@ -83,16 +94,24 @@ class Upstream:
             raise silent[0]
         return releases
 
-    def _index(self, folder: str) -> bytes:
-        """Return what an index of sources says, whose sum is in the file that Debian signs."""
+    def signed_files(self, suite: str, names: Sequence[str]) -> SignedFiles:
+        """Return files of a suite of Debian's, whose sums are in the file that Debian signs."""
+        folder = f"{self.mirror.rstrip('/')}/dists/{suite}"
         signed = _signed_text(self.get(f"{folder}/InRelease", MOST_TEXT), self.keyring)
-        sums = re.search(rf"^ ([0-9a-f]{{64}}) +\d+ {SOURCES}$".encode(), signed, re.MULTILINE)
-        if sums is None:
-            raise _refused(f"{folder}/InRelease", f"is not signed by a key of {self.keyring}, or names no {SOURCES}")
-        data = self.get(f"{folder}/{SOURCES}", MOST_FILE, tells=True)
-        if hashlib.sha256(data).hexdigest().encode() != sums[1]:
-            raise _refused(f"{folder}/{SOURCES}", "is not the file whose sum InRelease names")
-        return lzma.decompress(data)
+        sums, files = list[str](), list[bytes]()
+        for name in names:
+            listed = re.search(rf"^ ([0-9a-f]{{64}}) +\d+ {name}$".encode(), signed, re.MULTILINE)
+            if listed is None:
+                raise _refused(f"{folder}/InRelease", f"is not signed by a key of {self.keyring}, or names no {name}")
+            data = self.get(f"{folder}/{name}", MOST_FILE, tells=True)
+            if hashlib.sha256(data).hexdigest().encode() != listed[1]:
+                raise _refused(f"{folder}/{name}", "is not the file whose sum InRelease names")
+            sums.append(listed[1].decode())
+            files.append(data)
+        said = dict(HEADER.findall(signed))
+        return SignedFiles(
+            tuple(files), tuple(sums), said.get(b"Version", b"").decode(), said.get(b"Date", b"").decode()
+        )
 
     def fetch(self, places: Sequence[str]) -> tuple[bytes, str] | None:
         """Return a file and its URL, from the first place that answers; None if none does."""

@@ -61,6 +61,7 @@ COMMANDS = {
     "sbom": Entry(BUILD, "images", "sbom_command", "Write an image's bill of materials (CycloneDX, JSON)."),
     "render": Entry(BUILD, "images", "render", "Write the generated files: Dockerfiles, schemas, docs."),
     "update": Entry(BUILD, "update", "update_command", "Take newer releases of sources, bases and images of others."),
+    "facts": Entry(BUILD, "facts", "facts_command", "Read from signed lists what swap knows of Debian."),
     "train": Entry(BUILD, "training", "train_command", "Train variants that have no profile of optimisation."),
     "push": Entry(SHARE, "images", "push_command", "Push built variants to a registry."),
     "pull": Entry(SHARE, "images", "pull_command", "Pull variants: what the project published, or what a team pushed."),
@@ -78,6 +79,7 @@ EXTRA_OF = {
     **dict.fromkeys(("report", "claims", "compare", "export"), "report"),
     "sbom": "sbom",
     "update": "update",
+    "facts": "update",
 }
 # The commands with --quiet: those that answer a question.
 QUIET = ("pick", "audit", "trial", "swap", "report", "claims", "compare", "why")
@@ -247,11 +249,14 @@ class _Output(io.FileIO):
 
 
 def _watch_output() -> None:
-    """Let what cannot be written be told from other failures, up to the last character."""
+    """Let what cannot be written be told from other failures, up to the last character.
+
+    What a locale without UTF-8 has no character for is a question mark.
+    """
     if sys.stdout is sys.__stdout__ and sys.stdout is not None:  # not that of a test
         raw = _Output(sys.stdout.fileno(), "wb", closefd=False)
-        line_buffering, encoding, errors = sys.stdout.line_buffering, sys.stdout.encoding, sys.stdout.errors
-        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=line_buffering)
+        line_buffering, encoding = sys.stdout.line_buffering, sys.stdout.encoding
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, "replace", line_buffering=line_buffering)
 
 
 def main() -> None:

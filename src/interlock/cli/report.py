@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from interlock.cli.options import (
     named_folder,
     quiet,
 )
+from interlock.cli.picking import own_dockerfile
 from interlock.errors import StoreError, UsageError
 from interlock.report import claims as findings
 from interlock.report import comparisons, machine_readable, reference_pages
@@ -33,6 +35,7 @@ from interlock.report.export import file_name, rows_of_experiments, write_tables
 from interlock.report.html import page
 from interlock.report.opening import Opening, brief, opening_of
 from interlock.results import store
+from interlock.results.commands import command_line
 from interlock.results.experiments import Experiment
 from interlock.results.files import write_atomically
 
@@ -151,8 +154,21 @@ def report_command(
     elif markdown:
         sys.stdout.write(report.markdown(*load_experiment(folder)))
     elif page is None:
-        loaded = load_experiment(folder)
-        console.print(report.terminal(*loaded[:2]) if full else brief(*loaded), crop=False)
+        described, tables, opening = load_experiment(folder)
+        # Only what lies among the user's own results is found by the name that `--resume` takes.
+        own = folder.resolve().parent == (results or ProjectPaths.find().results).resolve()
+        short = brief(described, tables, replace(_next_here(opening), can_continue=own))
+        console.print(report.terminal(described, tables) if full else short, crop=False)
+
+
+def _next_here(opening: Opening) -> Opening:
+    """Return how a report begins where it is printed: a trial is the next step in the folder of a service alone."""
+    pick = opening.pick
+    if pick is None or pick.recommended is None or not pick.in_containers:
+        return opening
+    own = own_dockerfile(Path.cwd())
+    following = own.trial_of(pick.recommended.label) if own else command_line("pick")
+    return replace(opening, pick=pick.model_copy(update={"next": [following]}))
 
 
 def claims_command(
@@ -253,7 +269,7 @@ def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
     if as_json:
         sys.stdout.write(machine_readable.as_json(described, tables, opening) + "\n")
     with quiet(as_json):
-        console.print(brief(described, tables, opening), crop=False)
+        console.print(brief(described, tables, _next_here(opening)), crop=False)
         if isinstance(written, StoreError):
             raise written.with_todo(f"What was measured is in {folder}: interlock report {folder}")
         console.print(f"\nFull report: {written}", highlight=False, soft_wrap=True)

@@ -226,7 +226,8 @@ def _explain(message: str, address: Address) -> NoEngineError:
 
 def last_cause(message: str) -> str:
     """Return the system's own words, which the SDK wraps several times."""
-    causes = ERRNO.findall(message) or TIMED_OUT.findall(message) or QUOTED.findall(message) or [message]
+    bare = message.removeprefix("Error while fetching server API version: ")
+    causes = ERRNO.findall(bare) or TIMED_OUT.findall(bare) or QUOTED.findall(bare) or [bare]
     return str(causes[-1]).strip()
 
 

@@ -44,7 +44,7 @@ def environment(root: Path) -> dict[str, str]:
     """Return the environment of Ansible's programs: the project's configuration, plain output."""
     config = str(root / PLAYBOOKS / "ansible.cfg")
     plain = {"ANSIBLE_CONFIG": config, "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1"}
-    return {**os.environ, **plain, "LC_ALL": os.environ.get("LC_ALL", "C.UTF-8")}
+    return {**os.environ, **plain, "LC_ALL": "C.UTF-8"}  # with no other encoding does Ansible start
 
 
 def read_inventory(path: Path, root: Path) -> list[str]:
@@ -52,7 +52,7 @@ def read_inventory(path: Path, root: Path) -> list[str]:
     if path.exists() and not (path.is_file() or path.is_dir()):  # Ansible would wait for who writes a FIFO
         raise InventoryError(file=str(path), found="not a regular file", todo=EXAMPLE)
     command = [program("ansible-inventory"), "-i", str(path), "--list"]
-    done = subprocess.run(command, env=environment(root), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment(root), capture_output=True, encoding="utf-8", check=False)
     warned = re.search(r"Unable to parse.*|Failed to parse.*", done.stderr)
     if done.returncode != 0 or warned:
         reason = warned.group() if warned else last_line(done.stderr)

@@ -120,8 +120,8 @@ def run_rounds(
 
 def _joined_after(tracks: Sequence[Track]) -> int:
     """Return after which block the last rows began with this benchmark: they had no image when the others did."""
-    last = last_block(tracks)
-    return max((min(track.values.blocks, default=last + 1) - 1 for track in tracks if track.goes_on), default=0)
+    begun = (min(track.values.blocks, default=last_block(tracks) + 1) for track in tracks if track.goes_on)
+    return max(0, max(begun, default=1) - 1)  # a short work has values in round 0 too
 
 
 def last_block(tracks: Sequence[Track]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -274,15 +275,16 @@ def rows_of_experiments(folders: Sequence[Path]) -> Iterator[dict[str, list[Reco
 
     StoreError if two different experiments have the same name and host: their rows could not be told apart.
     """
-    known: dict[tuple[str, str], tuple[Experiment, Path]] = {}
+    known: dict[tuple[str, str], tuple[str, Path]] = {}  # the sums of records: a fleet's are too many to keep
     for folder in folders:
         described = store.read_experiment(folder)
         key = (described.name, described.host["folder"])
+        whole = hashlib.sha256(described.model_dump_json().encode()).hexdigest()
         if key not in known:
-            known[key] = (described, folder)
+            known[key] = (whole, folder)
             values, profiles = store.read_cells(folder, described)
             yield experiment_rows(described, values, comparison.tables(described, values, profiles))
-        elif known[key][0] != described:
+        elif known[key][0] != whole:
             raise StoreError(
                 file=str(folder),
                 found=f"another experiment has the same name and host, '{' / '.join(key)}': {known[key][1]}",

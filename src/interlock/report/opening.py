@@ -68,6 +68,7 @@ class Opening:
     lacking: str = ""  # what was not measured, and why, in one line
     answer: str = ""  # of a trial, in place of a pick's
     sections: tuple[Section, ...] = ()  # of a trial
+    can_continue: bool = True  # not one that came with the project
 
     @property
     def sentence(self) -> str:
@@ -303,7 +304,7 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     said = " ".join(filter(None, (opening.source, _progress(experiment, tables))))
     parts += [Text(), Text(opening.sentence, style="bold"), *([Text(said)] if said else [])]
     # A command is copied whole: the terminal folds it, without a break, where what prints it does not crop.
-    parts += [Text(runnable(line), no_wrap=True, overflow="ignore") for line in _commands(experiment, opening.pick)]
+    parts += [Text(runnable(line), no_wrap=True, overflow="ignore") for line in _commands(experiment, opening)]
     number = len(experiment.warnings)
     warnings = f"; {number} warning{'s' * (number > 1)}" if number else ""
     last = f"{experiment.name}, {experiment.started[:10]}{warnings}: all tables with --full, charts with --html"
@@ -357,9 +358,10 @@ def _progress(experiment: Experiment, tables: Sequence[Table]) -> str:
     return " ".join([*said, *([f"{_ended_by(experiment)} ended the experiment."] if experiment.ended_by else [])])
 
 
-def _commands(experiment: Experiment, pick: Pick | None) -> Iterator[str]:
+def _commands(experiment: Experiment, opening: Opening) -> Iterator[str]:
     """Yield how it goes on: with the rest of an experiment that was ended, and with what the pick says."""
-    if experiment.ended_by:
+    pick = opening.pick
+    if experiment.ended_by and opening.can_continue:
         yield f"to continue: {experiment.resume_command}"
     if pick and pick.next:
         yield f"next: {pick.next[0]}"
@@ -380,7 +382,8 @@ def _to_decide(experiment: Experiment, tables: Sequence[Table], open_: Sequence[
     if not near or not measured or not experiment.measuring_s:
         return f", {len(open_)} open"
     pace_s = experiment.measuring_s / measured
-    return f", {len(open_)} open, {len(near)} of which take about {duration_text(pace_s * sum(near))} more"
+    which = "which take" if len(near) == len(open_) else f"{len(near)} of which take"
+    return f", {len(open_)} open, {which} about {duration_text(pace_s * sum(near))} more"
 
 
 def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:

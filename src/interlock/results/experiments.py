@@ -34,6 +34,8 @@ from interlock.results.settings import Settings
 from interlock.results.trials import Trial
 
 EXPERIMENT_FILE = "experiment.json"
+# In a warning of a workload: its rounds decide nothing.
+TOO_DISTURBED = "too much to decide by"
 
 
 class State(StrEnum):

@@ -118,9 +118,12 @@ def write_json(path: Path, data: BaseModel) -> None:
 
 
 def read_experiment(folder: Path) -> Experiment:
-    """Return what experiment.json in an experiment's folder says, with what its journal has if it was cut short."""
+    """Return what experiment.json in an experiment's folder says, with what its journal has if it was cut short.
+
+    Who may not write there, as in another user's folder, reads it without the workload that was interrupted.
+    """
     path = folder / EXPERIMENT_FILE
-    if (folder / JOURNAL_FILE).is_file():
+    if (folder / JOURNAL_FILE).is_file() and all(os.access(one, os.W_OK) for one in (folder, folder / JOURNAL_FILE)):
         recover(folder)
     if not path.is_file():
         raise StoreError(
@@ -395,7 +398,10 @@ def latest_experiment(results: Path) -> Path:
         raise StoreError(file=str(results), found="no experiment is recorded here", todo="Run `interlock matrix`.")
 
     def has_figures_and_start(folder: Path) -> tuple[bool, str]:
-        experiment = read_experiment(folder)
+        try:
+            experiment = read_experiment(folder)
+        except StoreError:  # of all that are there it is said where it is the only one
+            return False, ""
         return any(cell.outcome.state is State.OK for cell in experiment.cells), experiment.started
 
     return max(folders, key=has_figures_and_start)

@@ -127,6 +127,7 @@ def test_proxies_and_variables_that_files_name_go_along() -> None:
     assert "SECRET" not in found.environment
 
 
+@pytest.mark.promise(escapes=True)
 def test_of_the_passwords_those_of_named_hosts_go_along_and_no_others(tmp_path: Path) -> None:
     path, kept = tmp_path / "netrc", tmp_path / "kept"
     path.write_text(
@@ -143,6 +144,7 @@ def test_of_the_passwords_those_of_named_hosts_go_along_and_no_others(tmp_path: 
         translate(settings, environment, {})
 
 
+@pytest.mark.promise(escapes=True)
 @pytest.mark.parametrize(
     ("known", "environment"),
     [

@@ -105,6 +105,7 @@ def folder_with_more_beside_it(folder: Path) -> Path:
     return folder / "mine"
 
 
+@pytest.mark.promise(escapes=True)
 @pytest.mark.parametrize(
     "line",
     [

@@ -128,6 +128,7 @@ def test_of_much_output_the_end_is_kept_where_that_is_what_is_read(client: docke
     assert len(output.stderr) <= MOST_OUTPUT_BYTES
 
 
+@pytest.mark.promise
 def test_an_engine_that_hangs_at_a_deadline_is_not_waited_for_and_no_thread_ends_in_a_traceback(
     client: docker.DockerClient, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:

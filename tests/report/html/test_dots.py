@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.analysis import comparison
-from interlock.report.html.dots import MOST_TICKS, Dots, dots_of, log_ticks
+from interlock.report.html.dots import MOST_TICKS, Dots, answer_dots, dots_of, log_ticks
 from tests.builders import make_experiment, make_values
-from tests.reports import example
+from tests.reports import example, reference
 
 
 def chart(number: int = 0) -> Dots:
@@ -78,3 +78,19 @@ def test_it_says_in_one_sentence_what_it_shows_with_the_unit_the_rounds_and_the_
     assert "8 rounds" in chart().says
     assert "twin" in chart().says
     assert ". " not in chart().says.removesuffix(".")
+
+
+def test_the_chart_beside_the_answer_has_what_it_names_and_services_first() -> None:
+    _, tables = reference("2026-11-29-a")
+    found = answer_dots(tables, ["cpython-3.14", "cpython-3.14t"])
+    assert found is not None
+    benchmarks = ["waitress-database", "uvicorn-json", "waitress-json-8"]
+    assert [dot.name for dot in found.rows] == [
+        f"{label} {benchmark}" for benchmark in benchmarks for label in ("cpython-3.14", "cpython-3.14t")
+    ]
+    by_name = {dot.name: dot.ratio for dot in found.rows}
+    assert by_name["cpython-3.14t waitress-json-8"] < 1 < by_name["cpython-3.14t waitress-database"]
+    without = answer_dots([table for table in tables if table.workload.name == "locks"], ["cpython-3.14"])
+    assert without is not None
+    assert len(without.rows) == 3
+    assert answer_dots(tables, ["cpython-3.13"]) is None

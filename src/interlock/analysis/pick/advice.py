@@ -59,6 +59,10 @@ class OwnDockerfile:
     file: str = "Dockerfile"
     options: str = f"{ADDRESS.format(port=USUAL_PORT, path='/')} {LOAD}"
 
+    def trial_of(self, label: str) -> str:
+        """Return the command that tries a variant with the service of this folder."""
+        return f"interlock trial . --variants {label} {self.options}".rstrip()
+
 
 @dataclass(frozen=True)
 class ThisMachine:
@@ -421,8 +425,7 @@ def _next_commands(ranked: Ranking, local: LocalImage, here: ThisMachine, measur
     label = ranked.chosen.label
     variant = split_label(label)[0]
     if here.own is not None and here.has_containers:
-        trial = f"interlock trial . --variants {label} {here.own.options}".rstrip()
-        return [trial, *measure, f"interlock swap {shlex.quote(here.own.file)} --to {label}"]
+        return [here.own.trial_of(label), *measure, f"interlock swap {shlex.quote(here.own.file)} --to {label}"]
     without = "" if here.has_containers else " --engine host"
     is_there = local not in {LocalImage.ABSENT, LocalImage.UNKNOWN}
     return [*measure, f"interlock check {variant}" if is_there else f"interlock build {variant}{without}"]

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from interlock.analysis.comparison import BenchmarkKey, built_otherwise, counted, other_optimisation
+from interlock.analysis.comparison import (
+    BenchmarkKey,
+    built_otherwise,
+    counted,
+    is_too_disturbed,
+    other_optimisation,
+)
 from interlock.analysis.pick.criteria import EXCLUDED_PHASES, Criteria, WorkloadWeight, parse_weights
 from interlock.analysis.pick.figures import NO_ROWS, RecordedLevels, contending_labels
 from interlock.catalog.project import Catalog
@@ -171,6 +177,8 @@ def _missing_baseline(experiment: Experiment, criteria: Criteria, known: Workloa
         cell = cells.get((workload, baseline))
         if cell is None:
             return f"did not measure {baseline}, the baseline"
+        if is_too_disturbed(experiment, workload):
+            return f"measured {workload} while other programs took the processor"
         outcome = cell.benchmarks.get(benchmark, cell.outcome)
         if outcome.state is not State.OK:
             return f"has no figure for {baseline}, the baseline: {workload} {benchmark} is {outcome.state.value}"

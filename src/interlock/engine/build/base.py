@@ -192,7 +192,8 @@ def make_layer(base: Base, layer: Path, cannot: str) -> None:
             stdout=file,
             stderr=subprocess.PIPE,
             env=environment,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
         )
     if done.returncode != 0:

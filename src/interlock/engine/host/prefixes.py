@@ -278,7 +278,7 @@ def _lines(argv: list[str], environment: dict[str, str], folder: Path, log: list
     Whatever ends this before the script ends all that it has started: a compiler may work for minutes.
     """
     with subprocess.Popen(
-        argv, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        argv, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
         errors="replace", start_new_session=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None  # noqa: S101  for the type checker: it is a pipe

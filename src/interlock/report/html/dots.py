@@ -6,7 +6,7 @@ Places are per cent of the chart's width, on a logarithmic axis: the page's styl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from interlock.analysis.comparison import Row, Table
@@ -18,6 +18,8 @@ LADDERS = ((1, 1.1, 1.2, 1.3, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2
 MOST_TICKS = 6
 # What is left free at both ends of the axis, as a ratio.
 MARGIN = 1.05
+# As many benchmarks of two variants are seen on a first screen.
+MOST_TABLES = 3
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Dot:
     """A row's ratio with its interval, as places; what it is coloured and sorted by; and all that it says."""
 
     label: str
+    name: str  # the label, with the benchmark where a chart has several
     verdict: str
     ratio: float
     place: float
@@ -50,20 +53,42 @@ def dots_of(table: Table) -> Dots | None:
     compared = [row for row in table.rows if row.to_baseline or (row.label == table.baseline and row.seconds)]
     if not any(row.to_baseline for row in compared):
         return None
-    band = 1 + table.workload.margin
-    axis = _Axis.over([end for row in compared for end in _ends(row)] + [band, 1 / band])
     twin = f"; the twin, which is the same image, shows {ratio_text(table.twin)}" if table.twin else ""
+    says = (
+        f"Time per {table.workload.unit} as a multiple of {table.baseline}'s (x, logarithmic) with 95 % intervals "
+        f"over {rounds_text(table.rounds)}; left of 1 is faster; {100 * table.workload.margin:g} % to either side "
+        f"are shaded{twin}."
+    )
+    return _chart(f"{table.workload.name} {table.benchmark.name}", says, [(table, row, row.label) for row in compared])
+
+
+def answer_dots(tables: Sequence[Table], labels: Sequence[str]) -> Dots | None:
+    """Return the chart beside the answer: what it names in the first benchmarks, services first; None without any."""
+    compared = [table for table in tables if any(row.to_baseline and row.label in labels for row in table.rows)]
+    chosen = sorted(compared, key=lambda table: table.workload.kind != "service")[:MOST_TABLES]
+    rows = [
+        (table, row, f"{row.label} {table.benchmark.name}")
+        for table in chosen
+        for row in table.rows
+        if row.to_baseline and row.label in labels
+    ]
+    if not rows:
+        return None
+    names = ", ".join(dict.fromkeys(table.workload.name for table in chosen))
+    says = f"{names}: time as a multiple of {chosen[0].baseline}'s [95\u00a0% interval]; left of 1 is faster."
+    return _chart("The answer's figures", says, rows)
+
+
+def _chart(title: str, says: str, rows: Sequence[tuple[Table, Row, str]]) -> Dots:
+    band = 1 + rows[0][0].workload.margin
+    axis = _Axis.over([end for _, row, _ in rows for end in _ends(row)] + [band, 1 / band])
     return Dots(
-        title=f"{table.workload.name} {table.benchmark.name}",
-        says=(
-            f"Time per {table.workload.unit} as a multiple of {table.baseline}'s (x, logarithmic) with 95 % intervals "
-            f"over {rounds_text(table.rounds)}; left of 1 is faster; {100 * table.workload.margin:g} % to either side "
-            f"are shaded{twin}."
-        ),
+        title=title,
+        says=says,
         ticks={f"{tick:g}x": axis.place(tick) for tick in log_ticks(axis.low, axis.high, MOST_TICKS)},
         band=(axis.place(1 / band), axis.place(band)),
         centre=axis.place(1),
-        rows=tuple(_dot(table, row, axis) for row in compared),
+        rows=tuple(_dot(table, row, name, axis) for table, row, name in rows),
     )
 
 
@@ -91,12 +116,12 @@ def _ends(row: Row) -> tuple[float, float, float]:
     return (ratio.estimate, ratio.low, ratio.high) if math.isfinite(ratio.high) else (ratio.estimate,) * 3
 
 
-def _dot(table: Table, row: Row, axis: _Axis) -> Dot:
+def _dot(table: Table, row: Row, name: str, axis: _Axis) -> Dot:
     ratio, low, high = _ends(row)
     said = [value_text(table, row), comparison_text(row.to_baseline) if row.to_baseline else "baseline"]
     said += [f"to its control {comparison_text(row.to_control, named=True)}"] if row.to_control else []
     verdict = row.to_baseline.verdict.value if row.to_baseline else "baseline"
-    return Dot(row.label, verdict, ratio, axis.place(ratio), axis.place(low), axis.place(high), "; ".join(said))
+    return Dot(row.label, name, verdict, ratio, axis.place(ratio), axis.place(low), axis.place(high), "; ".join(said))
 
 
 def log_ticks(low: float, high: float, most: int) -> list[float]:

@@ -14,7 +14,7 @@ from interlock.analysis.not_measured import every_reason
 from interlock.catalog.types import TWIN, slug
 from interlock.report import experiment as report
 from interlock.report.html.colours import variables
-from interlock.report.html.dots import Dots, dots_of
+from interlock.report.html.dots import Dots, answer_dots, dots_of
 from interlock.report.html.heat_map import SHADES, heat_map
 from interlock.report.opening import (
     CHANGED,
@@ -67,6 +67,7 @@ def page(
         heat=heat_map(tables),
         shades=list(SHADES),
         opening=opening,
+        answered=answer_dots(tables, opening.pick.named) if opening.pick else None,
         differences=[
             _folded(title, rows, tables, experiment.settings.baseline)
             for title, rows in ((CHANGED, opening.differences), (OPEN, opening.undecided))

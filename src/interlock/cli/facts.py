@@ -1,0 +1,84 @@
+"""`interlock facts`: what others' releases contain is read from their signed lists and kept as data."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import lzma
+import tarfile
+import tomllib
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from interlock.catalog.upstream import Upstream
+from interlock.cli.options import console, open_clone
+from interlock.engine.build.base import debian_keyring, debian_mirrors
+from interlock.errors import DriftError, UpstreamError, UsageError, nearest
+from interlock.results.files import write_atomically
+from interlock.swap import debian, debian_lists
+from interlock.untrusted import read_text
+
+SUBJECTS = ("debian",)
+FOLDER = "src/interlock/swap"
+# The start of a package, the length of a member's head, and the start of the name of the member with the files.
+AR, HEADER, DATA = b"!<arch>\n", 60, b"data.tar"
+
+
+def facts_command(
+    subject: Annotated[str, typer.Argument(metavar="debian", help="What to read: Debian's releases.")] = "debian",
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit with 1 if the lists say something else now.")
+    ] = False,
+) -> None:
+    """Read from signed lists what swap knows of Debian.
+
+    The lists come from the mirror that apt is configured with, with the packages whose programs
+    the official images bring: 80 MB, of which a table of 250 KB stays.
+    """
+    if subject not in SUBJECTS:
+        raise UsageError(found=f"there is no subject '{subject}'", todo=nearest(subject, SUBJECTS))
+    paths, _ = open_clone("and only a clone has the sources of the facts")
+    upstream = Upstream(debian_mirrors()[0], debian_keyring(), paths.root / "variants/keys", _say)
+    file = paths.root / FOLDER / debian.FILE
+    made = _table(upstream, tomllib.loads(read_text(paths.root / FOLDER / debian.OFFICIAL))).text
+    same = file.is_file() and read_text(file) == made
+    if check and not same:
+        found = "the package lists say something else now"
+        raise DriftError(file=str(file), found=found, todo="Run `interlock facts debian`.")
+    if not same:
+        write_atomically(file, made)
+    _say(f"{'same   ' if same else 'written'} {file.relative_to(paths.root)}, {len(made) / 1000:.0f} KB")
+
+
+def _table(upstream: Upstream, official: dict[str, dict[str, object]]) -> debian_lists.Table:
+    lists, origin = dict[str, str](), list[str]()
+    for release in (*debian_lists.FORMER, debian_lists.RELEASE):
+        index = upstream.signed_files(release, [debian_lists.PACKAGES])
+        lists[release] = lzma.decompress(index.data[0]).decode()
+        origin.append(f"{release} {index.version} of {index.date}, {debian_lists.PACKAGES}: {index.sums[0]}")
+
+    def files_of(package: debian_lists.Package) -> list[str]:
+        data = upstream.fetch([package.file])
+        if data is None or hashlib.sha256(data[0]).hexdigest() != package.sha256:
+            raise UpstreamError(
+                key=package.file, found="is not there, or not the file that the signed list names", todo="Try again."
+            )
+        return _names(data[0])
+
+    return debian_lists.make_table(lists, files_of, official, origin)
+
+
+def _names(package: bytes) -> list[str]:
+    """Return the names of the files in a package: an archive of ar, whose last member is one of tar."""
+    at = len(AR)
+    while package[at : at + 8] != DATA:
+        size = int(package[at + 48 : at + 58])
+        at += HEADER + size + size % 2
+    with tarfile.open(fileobj=io.BytesIO(package[at + HEADER :])) as archive:
+        return archive.getnames()
+
+
+def _say(line: str) -> None:
+    console.print(Text(line), soft_wrap=True)

@@ -1,0 +1,28 @@
+"""What the packages of Debian's releases and of the official images are: the data that comes with the package."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from interlock.swap.debian_lists import Table, read_table
+
+FILE, OFFICIAL = "debian.txt", "official.toml"
+
+
+@cache
+def table() -> Table:
+    """Return the table that `interlock facts debian` made."""
+    return read_table(_text(FILE))
+
+
+@cache
+def official() -> dict[str, Any]:
+    """Return what the official images have besides Python."""
+    return tomllib.loads(_text(OFFICIAL))
+
+
+def _text(name: str) -> str:
+    return resources.files("interlock.swap").joinpath(name).read_text(encoding="utf-8")

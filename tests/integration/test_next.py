@@ -1,0 +1,55 @@
+"""The commands that Interlock prints as the next ones, run as they are printed, by the real engine."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from interlock.cli.main import load_command
+from tests.builders import ROOT
+from tests.integration.toys import interlock
+
+PRINTED = re.compile(r"^(?:next|then|next:|to continue:) +(interlock .+?) *$", re.MULTILINE)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> dict[str, str]:
+    """A user's environment in which nothing was measured."""
+    return {"XDG_DATA_HOME": str(tmp_path / "data")}
+
+
+def run_as_printed(folder: Path, line: str, own: dict[str, str]) -> str:
+    """Run a command line, without what takes minutes: what a dry run says first."""
+    _, name, *words = shlex.split(line)
+    # A swap without --write is a dry run already.
+    can_be_dry = name != "swap" and any("--dry-run" in one.opts for one in load_command(name).params)
+    dry = ["--dry-run"] if can_be_dry else []
+    done = interlock(folder, name, *words, *dry, environment=own)
+    assert done.returncode == 0, (line, done.stdout[-500:], done.stderr[-1000:])
+    return done.stdout
+
+
+@pytest.mark.parametrize("service", ["httpbin", "datasette", ""])
+def test_every_command_that_is_printed_as_the_next_works_where_it_is_printed(
+    tmp_path: Path, own: dict[str, str], service: str
+) -> None:
+    """In a service's folder and in an empty one, from `init` and `pick` on until nothing new is printed."""
+    folder = tmp_path / "service"
+    if service:
+        shutil.copytree(ROOT / "examples" / service, folder)
+    else:
+        folder.mkdir()
+    picked = json.loads(interlock(folder, "pick", "--json", environment=own).stdout)["next"]
+    waiting = [*PRINTED.findall(interlock(folder, "init", environment=own).stdout), *picked]
+    assert len(waiting) > 3
+    ran: list[str] = []
+    while waiting:
+        line = waiting.pop(0)
+        ran.append(line)
+        waiting += [new for new in PRINTED.findall(run_as_printed(folder, line, own)) if new not in [*ran, *waiting]]
+    assert {shlex.split(line)[1] for line in ran} >= {"pick", "matrix", "report" if not service else "trial"}

@@ -1,0 +1,161 @@
+"""What a release of Debian has no more, by its lists, and the table that is shipped."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.swap.debian import official, table
+from interlock.swap.debian_lists import Successors, Table, closure, make_table, read_packages, read_table
+
+NOW = """Package: libicu76
+Source: icu
+Size: 1
+
+Package: libasound2t64
+Source: alsa-lib
+Provides: libasound2 (= 1.2.14-1)
+
+Package: netcat-openbsd
+Provides: netcat
+
+Package: netcat-traditional
+Provides: netcat
+
+Package: libgl1
+Source: libglvnd
+
+Package: eza
+Replaces: exa (<< 1)
+
+Package: base
+Priority: required
+Depends: awk | other, libgl1 (>= 2)
+
+Package: gawk
+Provides: awk
+
+Package: mawk
+Priority: required
+Provides: awk
+"""
+FORMER = """Package: libicu72
+Source: icu
+
+Package: libasound2
+Source: alsa-lib
+
+Package: netcat
+Source: netcat
+
+Package: libgl1-mesa-glx
+Source: mesa
+Depends: libgl1, libglx-mesa0
+Description: transitional dummy package
+
+Package: exa
+Source: rust-exa
+
+Package: gone-for-good
+Source: gone
+
+Package: librust-x-dev
+Source: x
+"""
+
+
+def test_what_is_gone_has_what_the_lists_say_in_its_place_and_a_sole_provider_is_no_break() -> None:
+    gone = dict(Successors(read_packages(NOW), {}).gone(read_packages(FORMER).values()))
+    assert gone == {
+        "libicu72": ("libicu76",),
+        "netcat": ("netcat-openbsd", "netcat-traditional"),
+        "libgl1-mesa-glx": ("libgl1",),
+        "exa": ("eza",),
+        "gone-for-good": (),
+    }
+
+
+def test_of_several_providers_the_one_in_every_system_is_taken() -> None:
+    assert closure(["base"], read_packages(NOW)) == {"base", "mawk", "libgl1"}
+
+
+def test_a_table_is_made_of_lists_and_files() -> None:
+    lists = {"trixie": NOW, "bookworm": FORMER, "bullseye": FORMER.replace("libicu72", "libicu67")}
+    asked: dict[str, dict[str, object]] = {
+        "slim": {"packages": []},
+        "full": {"packages": ["eza"]},
+        "alternatives": {"ls": "eza"},
+        "successors": {"exa": ["libgl1"]},
+    }
+    made = make_table(lists, lambda package: ["./usr/bin/" + package.name, "./usr/share/x"], asked, ["a list"])
+    assert made.gone["libicu67"] == made.gone["libicu72"] == ("libicu76",)
+    assert made.gone["exa"] == ("libgl1",)
+    assert made.programs == {"ls": "eza", "eza": "eza"}
+    assert made.slim == {"base", "mawk", "libgl1"}
+    assert read_table(made.text) == made
+
+
+names = st.text("abc0.-+", min_size=1)
+
+
+@given(st.dictionaries(names, st.lists(names, max_size=3).map(tuple)), st.dictionaries(names, names), st.sets(names))
+def test_a_table_is_read_as_it_is_written(
+    gone: dict[str, tuple[str, ...]], programs: dict[str, str], zones: set[str]
+) -> None:
+    made = Table(("a list",), gone, programs, frozenset(zones), frozenset(zones))
+    assert read_table(made.text) == made
+
+
+# Of people's files, each tried with `apt-get install -s` in the base.
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("libgl1-mesa-glx", {"libgl1"}),
+        ("libegl1-mesa", {"libegl1"}),
+        ("libgdk-pixbuf2.0-0", {"libgdk-pixbuf-2.0-0"}),
+        ("libatlas-base-dev", {"libopenblas-dev"}),
+        ("libpcre3-dev", {"libpcre2-dev"}),
+        ("libldap-2.5-0", {"libldap2"}),
+        ("libaio1", {"libaio1t64"}),
+        ("libicu72", {"libicu76"}),
+        ("libssl1.1", {"libssl3t64"}),
+        ("libncurses5", {"libncurses6"}),
+        ("openjdk-17-jre-headless", {"openjdk-21-jre-headless", "openjdk-25-jre-headless"}),
+        ("postgresql-client-15", {"postgresql-client-17"}),
+        ("mime-support", {"mailcap", "media-types"}),
+        ("netcat", {"netcat-openbsd", "netcat-traditional"}),
+    ],
+)
+def test_the_shipped_table_has_what_is_in_place_of_a_package(name: str, instead: set[str]) -> None:
+    assert instead <= set(table().gone[name])
+
+
+@pytest.mark.parametrize("name", ["software-properties-common", "wkhtmltopdf"])
+def test_the_shipped_table_has_what_has_no_successor(name: str) -> None:
+    assert table().gone[name] == ()
+
+
+@pytest.mark.parametrize("name", ["libasound2", "dnsutils", "libcurl4", "libpq5", "git", "libncurses5-dev", "tzdata"])
+def test_what_still_installs_is_not_in_the_shipped_table(name: str) -> None:
+    assert name not in table().gone
+
+
+def test_the_shipped_table_says_of_which_lists_it_is_made_and_is_small() -> None:
+    assert [line.split()[0] for line in table().origin] == ["bullseye", "bookworm", "trixie"]
+    assert all(len(line.rpartition(": ")[2]) == 64 for line in table().origin)
+    assert len(table().text) < 400_000
+
+
+@pytest.mark.parametrize(
+    ("program", "package"),
+    [("git", "git"), ("curl", "curl"), ("gcc", "gcc"), ("cc", "gcc"), ("hg", "mercurial"), ("pg_config", "libpq-dev")],
+)
+def test_the_shipped_table_has_the_programs_of_the_full_image(program: str, package: str) -> None:
+    assert table().programs[program] == package
+
+
+def test_no_program_of_the_slim_image_is_one_of_the_full_image_alone() -> None:
+    assert not {"bash", "tar", "sed", "useradd", "adduser", "openssl", "python3"} & table().programs.keys()
+    assert {"adduser", "ca-certificates", "tzdata"} <= table().slim
+    assert set(official()["slim"]["packages"]) <= table().slim
