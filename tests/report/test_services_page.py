@@ -26,7 +26,7 @@ def test_each_service_has_its_rows_with_intervals() -> None:
     assert head[3] == "p99, ms"
     assert own[3] == "1.5"
     assert new[3] == "2, 1.200x [1.100, 1.300] ?"
-    assert text.count("no wheel") == 2
+    assert text.count("no wheel") == 3
 
 
 def test_the_table_in_short_has_a_column_for_each_variant_and_number_of_cpus() -> None:
@@ -34,6 +34,19 @@ def test_the_table_in_short_has_a_column_for_each_variant_and_number_of_cpus() -
     assert head[2:] == [f"{NEW}, 1 CPU", f"{NEW}, 2 CPUs"]
     assert first[2] == "-"
     assert second[3] == "-"
+
+
+def test_what_stands_in_the_way_and_more_memory_are_sentences_and_what_is_open_is_not() -> None:
+    memory = {"memory": {"value": 80.0, "ratio": RATIO, "shows": "slower"}}
+    rows = [
+        {"label": NEW, "cpus": 1, "verdict": "do not switch", "problem": "a has no wheel; pip: error"},
+        {"label": NEW, "cpus": 2, "verdict": "do not switch", "problem": "a has no wheel; pip: error"},
+        {"label": "cpython-3.14t", "cpus": 1, "verdict": "undecided", "problem": "not measured", "figures": memory},
+    ]
+    part = page([make_record(rows=rows)], []).partition("## What each may not know")[2].partition("##")[0]
+    wheel, more = [line for line in part.splitlines() if line]
+    assert wheel == f"- echo: {NEW}: a has no wheel."
+    assert "1.200x [1.100, 1.300]" in more
 
 
 def test_a_proof_counts_what_is_called_different() -> None:
