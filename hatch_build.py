@@ -24,6 +24,8 @@ NOT_READ = ("variants/variant.schema.json", "workloads/workload.schema.json")
 # Of an experiment that comes with Interlock, what a pick and the times of builds are read from.
 RESULTS = ("experiment.json", "figures.json", "builds.json")
 REFERENCE = "results/reference"
+# What a pick says of the service that is most like the user's.
+SERVICES = "results/services"
 # Its raw values only of README's: what `interlock report` shows who has no results yet.
 REPORTED, VALUES = f"{REFERENCE}/2026-11-29-a", "values.tar.xz"
 # Everything by everything, whose records are four times as large: `pick` asks them in a clone alone.
@@ -47,9 +49,10 @@ def data_files(root: Path) -> list[Path]:
 
 
 def records(root: Path) -> list[Path]:
-    """Return the records of the experiments that come with Interlock, below the root."""
+    """Return the records of the experiments and services that come with Interlock, below the root."""
     found = [path for name in RESULTS for path in sorted((root / REFERENCE).glob(f"*/{name}"))]
-    return [path.relative_to(root) for path in found if path.parent.name not in LEFT_OUT]
+    kept = [path for path in found if path.parent.name not in LEFT_OUT]
+    return [path.relative_to(root) for path in (*kept, *sorted((root / SERVICES).glob("*.json")))]
 
 
 def pack_record(path: Path, folder: Path) -> Path:

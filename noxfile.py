@@ -183,15 +183,22 @@ LOCKED = {
 }
 
 
+# Programs of others have versions alone, for the Python that they are compared with.
+SERVICES = sorted(Path("examples/services").glob("*/requirements.in"))
+SERVICE = ("--python-version", "3.13")
+
+
 @nox.session
 def lock(session: nox.Session) -> None:
     """Write the versions and hashes of what pyproject.toml asks for anew, `-- --upgrade` in its newest versions."""
     install_locked(session, "lock")
-    for file, asked in LOCKED.items():
+    hashed = ("--generate-hashes", "--only-binary", ":all:")
+    asking = {file: (*asked, *hashed) for file, asked in LOCKED.items()}
+    asking |= {str(file.with_suffix(".txt")): (str(file), *SERVICE) for file in SERVICES}
+    for file, asked in asking.items():
         session.run(
-            "uv", "pip", "compile", *asked, "--universal", "--generate-hashes", "--only-binary", ":all:",
-            "--no-annotate", "--quiet", "--custom-compile-command", "nox -s lock", "--output-file", file,
-            *session.posargs,
+            "uv", "pip", "compile", *asked, "--universal", "--no-annotate", "--quiet",
+            "--custom-compile-command", "nox -s lock", "--output-file", file, *session.posargs,
         )  # fmt: skip
 
 

@@ -35,6 +35,12 @@ def test_a_reference_report_is_what_its_raw_files_say(folder: Path) -> None:
     assert (folder / "report.md").read_text(encoding="utf-8") == report.markdown(experiment, tables, opening)
 
 
+def test_all_references_together_have_a_size_that_a_clone_can_bear() -> None:
+    """58 MB in 3,053 files was too much; docs/contribute-a-reference.md says the limit, and git keeps their sums."""
+    sizes = [path.stat().st_size for path in (ROOT / "results/reference").rglob("*") if path.is_file()]
+    assert sum(sizes) < 25e6
+
+
 def test_the_claims_and_findings_are_what_the_references_say() -> None:
     """Theirs each, and the pages over all of them, whose answers say what their figures show."""
     texts = reference_texts(ProjectPaths(ROOT, ROOT))

@@ -221,6 +221,10 @@ class SwapError(InterlockError):
     """The image in a file cannot be found, swapped or reverted, or differs from the picked one."""
 
 
+class LeftError(SwapError):
+    """A file names or brings a Python where no swap changes it, so that a person wants to hear of the line."""
+
+
 class UnexpectedError(InterlockError):
     """Something that no code foresees: a defect of Interlock; `todo` names the log with the traceback."""
 

@@ -240,18 +240,18 @@ def test_of_a_folder_of_experiments_there_is_no_json(results: Path) -> None:
 
 
 def test_the_next_command_of_a_report_is_printed_whole_and_works_where_it_is_printed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path
 ) -> None:
-    """In a service's folder it is a trial, which ended with 2 elsewhere. What came with Interlock is not resumed."""
+    """In a service's folder it is a trial, which ended with 2 elsewhere."""
     monkeypatch.setattr(report, "console", PlainConsole(width=80))
     monkeypatch.chdir(tmp_path)
 
     def following() -> str:
-        (line,) = (one for one in call("report", str(REFERENCE)).output.splitlines() if one.startswith("next: "))
+        (line,) = (one for one in call("report", str(folder)).output.splitlines() if one.startswith("next: "))
         return line
 
     assert following() == "next: interlock pick"
     (tmp_path / "Dockerfile").write_text("FROM python:3.13-slim\n")
-    assert len(following()) > 80
-    assert following().endswith("'")
-    assert "--resume" not in call("report", str(REFERENCE)).output
+    trial = following()
+    assert len(trial) > 80
+    assert trial.endswith("'")

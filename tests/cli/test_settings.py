@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from interlock.catalog import project as catalogs
+from interlock.cli.matrix import place_of_references
 from interlock.cli.options import MatrixOptions
 from interlock.cli.settings import require_no_contradiction, resumed_place, settings_from
 from interlock.engine.machine import facts
-from interlock.errors import UsageError
+from interlock.errors import UnsupportedHereError, UsageError
+from interlock.measure import noise
 from interlock.measure.forecast import usual_budget_s
 from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment, Times
@@ -105,3 +107,20 @@ def test_an_experiment_to_go_on_with_is_named_by_its_name_or_its_folder(tmp_path
     assert resumed_place("e4", None) == ("e4", None)
     assert resumed_place(str(tmp_path / "e4"), None) == ("e4", tmp_path.resolve())
     assert resumed_place(None, tmp_path) == (None, tmp_path)
+
+
+def test_references_lie_in_a_clone_and_are_measured_where_it_is_quiet(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(noise, "of_this_machine", lambda: {0: 0.2})
+    monkeypatch.chdir(tmp_path)
+    code, said = run("matrix", "--for-reference")
+    assert code == 2
+    assert str(tmp_path) in said
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(UnsupportedHereError):
+        place_of_references(None)
+    with pytest.raises(UsageError):
+        place_of_references(tmp_path)
+    monkeypatch.setattr(noise, "of_this_machine", lambda: {0: 0.002})
+    assert place_of_references(None) == ROOT / "results/reference"

@@ -41,7 +41,8 @@ def test_every_command_that_is_printed_as_the_next_works_where_it_is_printed(
     """In a service's folder and in an empty one, from `init` and `pick` on until nothing new is printed."""
     folder = tmp_path / "service"
     if service:
-        shutil.copytree(ROOT / "examples" / service, folder)
+        without = shutil.ignore_patterns("interlock.toml")
+        shutil.copytree(ROOT / "examples/services" / service, folder, ignore=without)
     else:
         folder.mkdir()
     picked = json.loads(interlock(folder, "pick", "--json", environment=own).stdout)["next"]

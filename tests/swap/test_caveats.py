@@ -66,15 +66,15 @@ def test_what_the_new_image_is_not_is_said(to: NewImage, part: str) -> None:
     ("line", "needed"),
     [
         ("RUN git clone x", "install git"),
-        ("RUN apt-get update && \\\n  gcc x.c", "install build-essential"),
-        ("RUN if true; then make; fi", "install build-essential"),
+        ("RUN apt-get update && \\\n  gcc x.c", "install gcc"),
+        ("RUN if true; then make; fi", "install make"),
         ('RUN ["curl", "x"]', "install curl"),
         ("HEALTHCHECK --interval=3s CMD curl -f http://localhost", "install curl"),
         ("RUN <<E\nset -e\nunzip a\nE", "install unzip"),
         ("RUN a | xz -d", "install xz-utils"),
         ('CMD ["sh", "-c", "git pull && exec app"]', "install git"),
         ("RUN bash -c 'curl x'", "install curl"),
-        ("CMD uv run --frozen make", "install build-essential"),
+        ("CMD uv run --frozen make", "install make"),
     ],
 )
 def test_a_command_of_the_full_image_is_found_where_it_runs(line: str, needed: str) -> None:
@@ -86,9 +86,8 @@ def test_a_command_of_the_full_image_is_found_where_it_runs(line: str, needed: s
     "lines",
     [
         "RUN apt-get install -y git\nRUN git clone x",
-        "RUN apt-get update && apt-get install -y --no-install-recommends \\\n gcc git\nRUN git x && gcc y && make",
+        "RUN apt-get update && apt-get install -y \\\n gcc make git\nRUN git x && gcc y && make",
         "RUN echo git",
-        "RUN pip install git+https://x",
         "COPY git /git",
     ],
 )
@@ -159,7 +158,7 @@ def test_of_a_free_threaded_builds_folder_the_paths_tell() -> None:
 
 def test_what_one_instruction_misses_is_one_warning() -> None:
     text = "FROM python:3.13\nRUN git clone x && make -C x && gcc y\n"
-    assert says(text, ("gcc", "make", "git", "build-essential")) == [2]
+    assert says(text, ("gcc", "make", "git")) == [2]
 
 
 @pytest.mark.parametrize(

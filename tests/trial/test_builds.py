@@ -80,7 +80,7 @@ def test_the_diff_has_changed_lines_alone() -> None:
     assert changes("a\n", "a\n") == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*/Dockerfile")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("Dockerfile")), ids=lambda path: path.parent.name)
 def test_the_examples_can_be_tried(path: Path) -> None:
     text = str(copied(path.read_text(encoding="utf-8")).recipe.text)
     froms = [line for line in text.splitlines() if line.startswith("FROM")]

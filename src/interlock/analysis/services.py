@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from interlock.analysis.comparison import Row, Table
+from interlock.analysis.pick.sentences import cpus_text
 from interlock.analysis.statistics import Interval
 from interlock.analysis.trials import REPORTED, Change, Figure, changes_of, gil_text, judge
 from interlock.results.answers import Estimate
@@ -140,3 +141,22 @@ def most_like(words: Collection[str], records: Sequence[ServiceRecord]) -> tuple
         return None
     shared = sorted(weights.keys() & having[best.name], key=lambda word: (-weights[word], word))
     return best, [word for word in shared if weights[word]]
+
+
+def like_text(record: ServiceRecord, shared: Sequence[str], cpus: int) -> str:
+    """Return why a service is named, and what it gains on each variant, on as many CPUs as are asked for or fewer."""
+    known = sorted({row.cpus for row in record.rows})
+    nearest = max((count for count in known if count <= cpus), default=known[0])
+    said = "; ".join(in_short(row) for row in record.rows if row.cpus == nearest and row.verdict)
+    why = f"{record.name} is most like it, {record.title}: shares {', '.join(shared[:4])}"
+    return f"{why}. On {cpus_text(nearest)}: {said}"
+
+
+def in_short(row: ServiceRow) -> str:
+    """Return a variant's verdict with what stands in its way, and the figure that decides."""
+    name, figure = next(iter(row.figures.items()), ("", None))
+    ratio = figure.ratio if figure else None
+    high = "" if ratio is None or ratio.high is None else f", {ratio.high:.2f}"
+    shown = f"{name} {ratio.estimate:.2f}x [{ratio.low:.2f}{high}]" if ratio else ""
+    problem = row.problem.partition("; pip: ")[0]
+    return f"{row.label} {', '.join(filter(None, [row.verdict, problem, shown]))}"

@@ -20,10 +20,10 @@ from interlock.cli import announcing
 from interlock.cli.announcing import DryRun, announce, disk
 from interlock.cli.choosing import lead_to
 from interlock.cli.images import build_variants, fail_on_failed_builds, write_generated
-from interlock.cli.options import MatrixOptions, Results, console, given_versions, open_project, takes
+from interlock.cli.options import MatrixOptions, Results, console, given_versions, open_clone, open_project, takes
 from interlock.cli.preparing import ready_machine
 from interlock.cli.progress import DecidedRows, Display, MeasureProgress
-from interlock.cli.report import refresh_report, write_report
+from interlock.cli.report import PAGE_FILE, refresh_report, write_report
 from interlock.cli.settings import (
     engine_of,
     require_no_contradiction,
@@ -34,6 +34,7 @@ from interlock.cli.settings import (
 )
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Engine, Feature
 from interlock.errors import UsageError, WorkloadError
+from interlock.measure import noise
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import helpers_of
@@ -45,6 +46,7 @@ from interlock.report import overview
 from interlock.report.experiment import failed_cells
 from interlock.results import store
 from interlock.results.answers import RecordedFigures
+from interlock.results.commands import command_line
 from interlock.results.experiments import Built, Experiment, Outcome, State
 from interlock.results.settings import Settings
 
@@ -66,6 +68,10 @@ def matrix(
         str | None,
         typer.Option(metavar="NAME", help="Name or folder of an unfinished experiment to continue."),
     ] = None,
+    for_reference: Annotated[
+        bool,
+        typer.Option("--for-reference", help="Measure into results/reference/, if this machine is quiet enough."),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Prepare this machine first, with playbooks/host.yml.")] = False,
     results: Results = None,
     dry_run: DryRun = False,
@@ -75,6 +81,7 @@ def matrix(
     Checks this machine first. Cells that fail do not stop the others. Ctrl-C ends the run and reports what is
     known so far; a second Ctrl-C stops at once.
     """
+    results = place_of_references(results) if for_reference else results
     resume, results = resumed_place(resume, results, name=name)
     paths, known = open_project()
     into, began = results or paths.results, None
@@ -127,10 +134,30 @@ def matrix(
         build = partial(build_variants, machine, known, options=how)
         folder, built = StagedRun(machine, assignment, how, ending, build, watch).run(first)
     described = write_report(folder)
+    if for_reference:
+        finish_reference(folder)
     if ending.exit_code:
         raise typer.Exit(ending.exit_code)
     fail_on_failed_builds(built, where.words)
     fail_on_failed_cells(folder, described)
+
+
+def place_of_references(results: Path | None) -> Path:
+    """Return where a clone has its references; raise if there is none, or if this machine is too noisy for one."""
+    paths, _ = open_clone("and references are files of one")
+    if results is not None:
+        raise UsageError(key="--results", found="is given with --for-reference", todo="Leave one of them out.")
+    found = noise.of_this_machine()
+    said = ", ".join(f"{share:.1%} on CPU {cpu}" for cpu, share in found.items())
+    console.print(f"noise   of one value of an equal loop: {said}", highlight=False)
+    noise.require_quiet(found)
+    return paths.reference
+
+
+def finish_reference(folder: Path) -> None:
+    """Remove the page, which is made from the other files, and say what makes a reference of a folder."""
+    (folder / PAGE_FILE).unlink(missing_ok=True)
+    console.print(f"next    {command_line('render')}, and docs/contribute-a-reference.md", highlight=False)
 
 
 def print_known(paths: ProjectPaths, settings: Settings) -> None:

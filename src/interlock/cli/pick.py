@@ -46,6 +46,14 @@ class PickOptions:
             min=1, metavar="N", help="CPUs of the machine that the service runs on (default: this machine's)."
         ),
     ] = None
+    like: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORDS",
+            help="What your service is, as in 'a WSGI service with threads': the program that is most like it and was "
+            "tried (docs/services.md) answers too (default: by this folder's dependencies).",
+        ),
+    ] = None
     baseline: Annotated[
         str | None, typer.Option(metavar="VARIANT", help="Variant that runs now (default: the experiment's baseline).")
     ] = None

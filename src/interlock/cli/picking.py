@@ -34,6 +34,7 @@ from interlock.analysis.pick.evidence import (
 )
 from interlock.analysis.pick.exclusions import LocalImage, image_to_name
 from interlock.analysis.pick.figures import recorded_figures
+from interlock.analysis.services import like_text, most_like, words_in
 from interlock.catalog.defaults import TrialDefaults, own_table, read_defaults
 from interlock.catalog.project import Catalog, ProjectPaths, data_folder
 from interlock.catalog.types import split_label
@@ -49,7 +50,7 @@ from interlock.engine.packages.audit import audit
 from interlock.engine.packages.dependency_files import Dependencies
 from interlock.errors import EngineError, InterlockError, PickError, UsageError, nearest
 from interlock.report import pick
-from interlock.results import store
+from interlock.results import services, store
 from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAudit, Whose
 from interlock.results.commands import runnable
 from interlock.results.experiments import EXPERIMENT_FILE
@@ -95,6 +96,7 @@ def run(options: PickOptions) -> None:
     also = "; ".join(filter(None, [_also(evidence.recorded, own, options.results or paths.results), _asked_by()]))
     here = ThisMachine(host, engine, own_dockerfile(Path.cwd()), also)
     picked = advice.advise(evidence, ranked, here, image, other_evidence)
+    picked = picked.model_copy(update={"like": _like(paths, options.like, criteria.cpus)})
     if options.as_json:
         sys.stdout.write(picked.model_dump_json(indent=1) + "\n")
     else:
@@ -154,6 +156,24 @@ def _also(taken: RecordedExperiment, own: list[RecordedExperiment], here: Path) 
     if not own:
         return f"yours: none in {_in_home(here)}"
     return f"yours: {len(own)} experiment{'s' * (len(own) > 1)}; see `interlock pick --from {own[0].whose}`"
+
+
+def _like(paths: ProjectPaths, asked: str | None, cpus: int) -> str:
+    """Return what is known of the program that is most like the service in words, or this folder's; empty if nothing.
+
+    UsageError if words were asked for and no program has any of them.
+    """
+    records = services.read_services(paths.root)
+    try:
+        words = words_in(asked) if asked is not None else find_service(Path.cwd()).packages
+    except InterlockError:  # `trial` says what is wrong with it
+        return ""
+    found = most_like(words, records)
+    if found is None and asked is not None:
+        titles = "; ".join(record.title for record in records) or "none"
+        nothing = f"no program that was tried is like '{asked}'"
+        raise UsageError(key="--like", found=nothing, todo=f"There are: {titles}.")
+    return like_text(*found, cpus) if found else ""
 
 
 def _asked_by() -> str:

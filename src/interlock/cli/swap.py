@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,7 @@ from interlock.engine.docker import connect
 from interlock.errors import StoreError, SwapError, UsageError, missing_option
 from interlock.results.json_documents import CheckedLine, SwapCaveat, Swapped, SwappedFile, SwapVersion
 from interlock.swap import checks, files
+from interlock.swap.beside import beside
 from interlock.swap.caveats import Caveat, Weight, by_weight
 from interlock.swap.edits import SWAP_COMMENT
 from interlock.swap.files import PlannedFile, SwapPlan, plan, remove_temporaries
@@ -38,6 +40,7 @@ class _Notes(PlainConsole):
 
 
 notes = _Notes(stderr=True)
+TOLD_EVERY_S = 1.0
 DEFAULT = Path(files.DOCKERFILES[0])
 STYLES = {Weight.BREAKS: "red", Weight.MAY_BREAK: "yellow", Weight.KNOW: ""}
 # Control characters, but for tabs and the ends of lines and pages, which `patch` has to find in the diff.
@@ -101,7 +104,7 @@ def swap_command(
         image, caveats = resolve(str(to), local=local)
 
         def swapped(path: Path, text: str) -> PlannedFile:
-            made = files.swapped_file(printable_name(path), text, image, stage, paths=paths)
+            made = files.swapped_file(printable_name(path), text, image, stage, paths=paths, beside=beside(path))
             return PlannedFile(path, text, made.text, made.warnings, made.paths)
 
         def ready(made: SwapPlan) -> list[Caveat]:
@@ -119,7 +122,19 @@ def swap_command(
             return of_all
 
         then = f"`interlock swap {place} --revert --write` reverts it."
-        _apply(place, plan(place, swapped), write, ready, then)
+        _apply(place, plan(place, swapped, on_file=_Looking()), write, ready, then)
+
+
+class _Looking:
+    """Says how many files of a folder were looked at, from the second second on."""
+
+    def __init__(self) -> None:
+        self._next_s = time.monotonic() + TOLD_EVERY_S
+
+    def __call__(self, number: int, path: Path) -> None:
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + TOLD_EVERY_S
+            notes.print(Text(f"looking   file {number}: {printable_name(path)}"), soft_wrap=True)
 
 
 def _check_options(to: str | None, write: bool, revert: bool, check_only: bool, paths: bool, try_it: bool) -> None:

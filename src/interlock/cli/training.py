@@ -49,8 +49,9 @@ def train_command(
     for unavailable in (plan for plan in plans if isinstance(plan, Built)):
         console.print(Text(f"left    {unavailable.variant}: {unavailable.outcome.reason}"), soft_wrap=True)
     todo = [plan for plan in plans if not isinstance(plan, Built) and (again or plan.trains)]
-    listed = ", ".join(f"{plan.variant.name} {plan.variant.version}" for plan in todo) or "nothing"
-    announce(f"trains {listed}: about 5 minutes and 1 GB of disk each, on two cores", dry_run=dry_run)
+    listed = ", ".join(f"{plan.variant.name} {plan.variant.version}" for plan in todo)
+    costs = f"trains {listed}: about {5 * len(todo)} minutes on two cores and 1 GB of disk"
+    announce(costs if todo else "trains nothing: each has a profile (--again trains it anew)", dry_run=dry_run)
     for plan in todo:
         with progress.Display(console) as display:
             training = engine.train(plan, options, progress.BuildProgress(display, 1, {}))

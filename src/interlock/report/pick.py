@@ -30,6 +30,7 @@ def first_lines(pick: Pick) -> list[str]:
     """Return the answer: a line for each candidate, whose figures these are, and the next command."""
     width = max([len("from"), *map(len, pick.named)])
     lines = [*candidate_lines(pick), f"{'from':{width}}  {origin(pick)}"]
+    lines += [f"{'like':{width}}  {pick.like}"] if pick.like else []
     lines += [f"{'next':{width}}  {pick.next[0]}"] if pick.next else []
     # The shipped figures lack what their machine lacked, which is nothing of this one.
     return [*lines, *filter(None, [in_one_line({} if pick.shipped else pick.unmeasured)])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from interlock.analysis.pick.sentences import cpus_text
 from interlock.analysis.statistics import Interval
 from interlock.report.tables import figure_text, markdown_table, ratio_text
 from interlock.results.answers import Estimate
@@ -39,6 +40,8 @@ def page(records: Sequence[ServiceRecord], proofs: Sequence[ProofRuns]) -> str:
     """Return the page's text."""
     baseline = " or ".join(dict.fromkeys(record.baseline for record in records)) or "a baseline"
     parts = [ABOUT.format(baseline=baseline), "## In short", *_short(records)]
+    if known := [f"- {record.name}: {said}." for record in records for said in _unknown(record)]:
+        parts += ["## What each may not know", "\n".join(known)]
     for record in records:
         parts += [f"## {record.name}: {record.title}", *_service(record)]
     parts += ["## Is it right?", *_proofs(proofs)]
@@ -48,7 +51,7 @@ def page(records: Sequence[ServiceRecord], proofs: Sequence[ProofRuns]) -> str:
 def _short(records: Sequence[ServiceRecord]) -> Iterator[str]:
     columns = list(dict.fromkeys((row.label, row.cpus) for record in records for row in record.rows if row.verdict))
     columns.sort(key=lambda column: (column[0], column[1]))
-    titles = ("service", "what it stands for", *(f"{label}, {cpus} CPU{'s' * (cpus > 1)}" for label, cpus in columns))
+    titles = ("service", "what it stands for", *(f"{label}, {cpus_text(cpus)}" for label, cpus in columns))
     rows = []
     for record in records:
         by_place = {(row.label, row.cpus): row for row in record.rows}
@@ -63,7 +66,23 @@ def _in_short(row: ServiceRow | None) -> str:
     name = next(iter(row.figures), "")
     ratio = ratio_words(row.figures[name].ratio) if name and row.figures[name].ratio else ""
     shown = f"{name} {ratio}" if ratio else ""
-    return "; ".join(filter(None, [f"**{row.verdict}**", row.problem.partition("; pip: ")[0], shown]))
+    return "; ".join(filter(None, [f"**{row.verdict}**", problem_text(row), shown]))
+
+
+def _unknown(record: ServiceRecord) -> Iterator[str]:
+    """Yield what stands in a variant's way, and what memory it is shown to take."""
+    failed = {(row.label, problem_text(row)): row for row in record.rows if row.problem and not row.is_open}
+    yield from (f"{label}: {problem}" for label, problem in failed)
+    for row in record.rows:
+        memory = row.figures.get("memory")
+        if memory and memory.ratio and memory.shows in {"slower", "faster"}:
+            more = f"{ratio_words(memory.ratio)} the memory of {record.baseline}, {figure_text(memory.value)} MB"
+            yield f"{row.label} takes {more} on {cpus_text(row.cpus)}"
+
+
+def problem_text(row: ServiceRow) -> str:
+    """Return what stands in a variant's way, without the installer's own words."""
+    return row.problem.partition("; pip: ")[0]
 
 
 def _service(record: ServiceRecord) -> Iterator[str]:

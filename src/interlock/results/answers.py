@@ -236,6 +236,7 @@ class Pick(Data):
     next: list[str]  # the next commands
     in_containers: bool = True  # whether the figures are; else they are of the machine itself
     unmeasured: dict[str, list[str]] = {}  # of what was asked for, by the reason
+    like: str = ""  # what the service of docs/services.md gains that is most like the user's
 
     @property
     def shipped(self) -> bool:

@@ -29,6 +29,11 @@ class ServiceRow(Data):
     gil: str = ""
     figures: dict[str, ServiceFigure] = {}  # by the name that --fail-on has; what decides is first
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether nothing is shown of it yet."""
+        return self.verdict in {"undecided", "not tried"}
+
 
 class ServiceRecord(Data):
     """What the trial of a service found: its file is the service's name."""

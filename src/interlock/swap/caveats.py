@@ -1,7 +1,7 @@
-"""What a person must know about a swap: what an old image has and the new one does not, and what uses that.
+"""What a person must know about a swap: what an image's name tells, and what a variant does without.
 
-What is between the stages of a Dockerfile is in stage_caveats.py, what takes another Python than the image's in
-other_pythons.py.
+What lines need of the system is in system.py, what is between the stages of a Dockerfile in stage_caveats.py, what
+takes another Python than the image's in other_pythons.py.
 """
 
 from __future__ import annotations
@@ -14,57 +14,22 @@ from enum import StrEnum
 from interlock.swap.dockerfile import RUNS
 from interlock.swap.image_names import Flavour, ImageLine, Maker, NewImage, PythonImage
 
-# Commands of buildpack-deps, which python:X contains and python:X-slim does not, with the Debian package of each.
-FULL_COMMANDS = {
-    **dict.fromkeys(("gcc", "cc", "g++", "c++", "make", "ld", "strip", "ar"), "build-essential"),
-    **{name: name for name in ("curl", "wget", "git", "unzip", "file", "patch", "autoconf", "automake")},
-    **dict.fromkeys(("ps", "pkill", "top"), "procps"),
-    **dict.fromkeys(("ssh", "ssh-keyscan"), "openssh-client"),
-    "hg": "mercurial",
-    "svn": "subversion",
-    "gpg": "gnupg",
-    "convert": "imagemagick",
-    "xz": "xz-utils",
-    "pg_config": "libpq-dev",
-    "mysql_config": "default-libmysqlclient-dev",
-    "xml2-config": "libxml2-dev",
-}
-# Commands of busybox, in Alpine's images, that Debian's slim images do not have.
-BUSYBOX_COMMANDS = {
-    "wget": "wget",
-    "unzip": "unzip",
-    "vi": "vim-tiny",
-    "nc": "netcat-openbsd",
-    "ps": "procps",
-    "xz": "xz-utils",
-}
-# Commands of Alpine's packages, with what is instead in Debian.
-ALPINES_OWN = {"/sbin/tini": "/usr/bin/tini (package tini)", "su-exec": "gosu (package gosu)"}
 # Where a command starts: a line, behind a sign or a word of the shell, in a text for another shell, or for a runner.
 AT_COMMAND = (
     r"(?:^|[;&|(`]\s*|\b(?:then|do|else|sudo|exec|time|CMD(?:-SHELL)?)\s+|-l?c\s+[\"']?\s*"
     r"|\b(?:uv|poetry|pdm|pipenv|hatch)\s+run\s+(?:--\S+\s+)*)"
 )
 APT = re.compile(rf"{AT_COMMAND}(?:apt-get|apt|aptitude)\b[^;&|\n]*\binstall\b([^;&|\n]*)", re.MULTILINE)
-APK = re.compile(rf"{AT_COMMAND}apk\s+(?:--\S+\s+)*add\b", re.MULTILINE)
-# Package managers of other systems than Debian, whatever image had them.
-OTHERS_PACKAGES = re.compile(rf"{AT_COMMAND}(apk|dnf|microdnf|yum|tdnf|zypper|pacman)(?=\s)", re.MULTILINE)
 PIP = re.compile(r"\bpip[\d.]*\s+(?:--\S+\s+)*(?:install|wheel|download)\b")
-BUSYBOX_OPTIONS = re.compile(rf"{AT_COMMAND}(?:adduser|addgroup)\s[^;&|]*-[a-zA-Z]*[DSGH]", re.MULTILINE)
-# Of Debian's package adduser, which slim images have up to bookworm.
-ADDUSER = ("adduser", "addgroup", "deluser", "delgroup")
 # Of Debian, with its own libpython.
 EMBEDDING = re.compile(r"(?:uwsgi-plugin-(?:asyncio-)?python3|libapache2-mod-wsgi-py3)(?:=\S*)?")
-# A release of Debian in a line for apt: `deb URL bookworm-pgdg main`, `-t bookworm-backports`.
-SUITE_NAMED = re.compile(
-    r"(?:\bdeb\s(?:(?!\bdeb\s)[^\n])*?\s|\s-t\s+|\bSuites:\s*)(buster|bullseye|bookworm|trixie)(?:-[\w-]+)?\b"
-)
-COMPILERS = frozenset({"build-essential", "gcc", "g++"})
 # What needs a part of python:X-slim that a variant may lack, by the difference's name (variants/differences.toml).
 USERS = {
     "pip": PIP,
     "libpython": re.compile(
-        r"\buwsgi\b|\bunitd\b|nginx/unit|(?<![\w.-])unit:\d|\bmod_wsgi\b|\bpyinstaller\b|\blibpython\d", re.I
+        r"\buwsgi\b|\bunitd\b|nginx/unit|(?<![\w.-])unit:\d|\bmod_wsgi\b|\bpyinstaller\b"
+        r"|\blibpython\d(?![\d.]*(?:t64|-\w))|(?<=[\s\"']-l)python\d",
+        re.I,
     ),
     "threads": re.compile(
         rf"(?:{AT_COMMAND}(?:\S*/)?|\s-m\s+)(?:gunicorn|uvicorn|hypercorn|waitress|celery|daphne)\b", re.M
@@ -76,8 +41,6 @@ USERS = {
 }
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 DEBIAN_PYTHON = {"bookworm": "3.11", "trixie": "3.13"}
-# Interpreters of Debian, Lambda and Bitnami. That of python:X is in /usr/local/bin.
-ELSEWHERE = re.compile(r"(?<![\w/.-])(?:/usr/bin|/bin|/var/lang/bin|/opt/bitnami/python/bin)/python[\d.]*(?![\w/.-])")
 OF_NAMESPACE = {"amd64": "linux/amd64", "arm64v8": "linux/arm64", "i386": "linux/386", "s390x": "linux/s390x"}
 
 
@@ -105,6 +68,13 @@ class Use:
     line: int
     text: str  # of what is run; of any other instruction all of it
     keyword: str = "CMD"
+    foreign: bool = False  # it brings files of another Python, which stays
+    expanded: str = ""  # the text with the values of its variables, as far as the file has them
+
+    @property
+    def full(self) -> str:
+        """Return what is run, as far as it is known."""
+        return self.expanded or self.text
 
     @property
     def runs(self) -> bool:
@@ -134,10 +104,21 @@ def image_caveats(chosen: Sequence[ImageLine], to: NewImage) -> list[Caveat]:
         texts = [text for text in _old_image_caveats(image_line, to) if text not in said]
         said |= set(texts)
         told += [Caveat(image_line.line, "; ".join(texts))] if texts else []
+        if image_line.python is not None and _older_patch(image_line.python, to):
+            text = (
+                f"{image_line.image} has Python {image_line.python.patch}, the new image {to.version}: an older patch"
+            )
+            told.append(Caveat(image_line.line, text, Weight.KNOW))
         if image_line.python is not None and "onbuild" in image_line.python.name.tag.split("-"):
             text = f"{image_line.image} has ONBUILD triggers (it copies and installs by itself): write them out"
             told.append(Caveat(image_line.line, text, Weight.BREAKS))
     return told
+
+
+def _older_patch(old: PythonImage, to: NewImage) -> bool:
+    """Return whether the new image is of an earlier release of the same line than the old one's tag says."""
+    same_line = old.patch and to.version.startswith(f"{old.python}.") and re.fullmatch(r"[\d.]+", to.version)
+    return bool(same_line) and [*map(int, to.version.split("."))] < [*map(int, old.patch.split("."))]
 
 
 def _new_image_caveats(to: NewImage) -> Iterator[str]:
@@ -157,6 +138,8 @@ def _old_image_caveats(old: ImageLine, to: NewImage) -> Iterator[str]:
         return
     if old.python.maker is Maker.OTHER:
         yield f"{old.image} is not python:X: what its publisher added, and its paths and users, are lost"
+    if old.python.copied:
+        yield f"{old.image} need not be the official image: what its publisher added to it is lost"
     if old.python.agrees_on != (to.implementation, to.python):
         yield _other_python(old, to)
     flavour = old.python.flavour
@@ -197,62 +180,17 @@ def is_for(to: NewImage) -> str:
     return f"{to.reference} is for {' and '.join(to.platforms)} alone"
 
 
-def use_caveats(uses: Sequence[Use], old: PythonImage | None, to: NewImage) -> Iterator[Caveat]:
-    """Yield what containers of an old image use and the new image does not have."""
-    flavour = old.flavour if old else Flavour.UNKNOWN
-    commands = {Flavour.FULL: FULL_COMMANDS, Flavour.ALPINE: BUSYBOX_COMMANDS}.get(flavour, {})
-    run = [use for use in uses if use.runs]
-    installed = {package for use in run for package in apt_packages(use.text)}
-    for use in run:
-        missing = {
-            command: needed
-            for command, needed in commands.items()
-            if not installed & {needed, command, *(COMPILERS if needed in COMPILERS else ())}
-            and _runs_command(command, use.text)
-        }
-        if missing:
-            what, packages = " and ".join(missing), " and ".join(dict.fromkeys(missing.values()))
-            said = f"runs {what}, which the new image does not have: install {packages}"
-            yield Caveat(use.line, said, Weight.BREAKS)
-        if flavour is Flavour.ALPINE and (APK.search(use.text) or BUSYBOX_OPTIONS.search(use.text)):
-            said = "is written for Alpine: Debian has apt-get, useradd and groupadd"
-            yield Caveat(use.line, said, Weight.BREAKS)
-        elif flavour is Flavour.UNKNOWN and (manager := OTHERS_PACKAGES.search(use.text)):
-            yield Caveat(use.line, f"runs {manager[1]}, which Debian does not have: write apt-get", Weight.BREAKS)
-        elif "adduser" not in installed and (used := [name for name in ADDUSER if _runs_command(name, use.text)]):
-            todo = f"write {used[0].replace('add', '').replace('del', '')}{'add' if 'add' in used[0] else 'del'}"
-            said = f"runs {used[0]}, which {to.suite}'s slim image does not have: {todo}, or install adduser"
-            yield Caveat(use.line, said, Weight.BREAKS)
-        if flavour in {Flavour.FULL, Flavour.UNKNOWN} and not any(word.startswith("python3") for word in installed):
-            for path in dict.fromkeys(match[0] for match in ELSEWHERE.finditer(use.text)):
-                said = f"runs {path}, which the new image does not have: write /usr/local/bin/{to.implementation}"
-                yield Caveat(use.line, said, Weight.BREAKS)
-        yield from _of_another_system(use, flavour, to)
-    has_own_libpython = any(map(EMBEDDING.fullmatch, installed))
-    for use in uses:
-        yield from difference_caveats(use, to, {"libpython"} if has_own_libpython else set())
-
-
-def _of_another_system(use: Use, flavour: Flavour, to: NewImage) -> Iterator[Caveat]:
-    """Yield the commands of Alpine's packages, and the names of other releases of Debian in lines for apt."""
-    for name in ALPINES_OWN if flavour is Flavour.ALPINE else ():
-        if _runs_command(name, use.text):
-            yield Caveat(use.line, f"runs {name}, which is Alpine's: write {ALPINES_OWN[name]}", Weight.BREAKS)
-    if suites := [name for name in dict.fromkeys(SUITE_NAMED.findall(use.text)) if name != to.suite]:
-        said = f"names {' and '.join(suites)}, and the new image is Debian {to.suite}: its packages may not fit"
-        yield Caveat(use.line, said)
-
-
 def apt_packages(text: str) -> list[str]:
     """Return the words behind `apt-get install`, to the end of the line or where it goes on in the next one."""
-    return [word for command in APT.finditer(text.replace("\\\n", " ")) for word in command[1].split()]
+    joined = text.replace("\\\n", " ")
+    return [word.strip("\"'") for command in APT.finditer(joined) for word in command[1].split()]
 
 
 def difference_caveats(use: Use, to: NewImage, brought: Collection[str] = ()) -> Iterator[Caveat]:
     """Yield what a line needs of python:X-slim that the new image does without and nothing brings, and the way out."""
     for name, users in USERS.items():
         # A free-threaded build differs in its version alone, which is in the list of paths.
-        matters = name in to.differences and name not in brought
+        matters = name in to.differences and name not in brought and not use.foreign
         matters = matters and not (name == "site-packages" and to.free_threaded)
         match = users.search(use.text) if matters and (use.runs or name in {"libpython", "site-packages"}) else None
         if match:
@@ -268,7 +206,3 @@ def way_out(difference: str, to: NewImage) -> str:
     """Return why the new image does without something, and which variant has it."""
     out = f"; use {to.ways_out[difference]}" if difference in to.ways_out else ""
     return f"{to.differences[difference]}{out}"
-
-
-def _runs_command(command: str, text: str) -> bool:
-    return re.search(rf"{AT_COMMAND}{re.escape(command)}(?=[\s\"';)]|$)", text, re.MULTILINE) is not None

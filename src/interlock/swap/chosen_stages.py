@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock.errors import SwapError
+from interlock.errors import LeftError, SwapError
 from interlock.swap.dockerfile import Dockerfile, Stage
 from interlock.swap.image_names import agreeing_image_lines, refuse_windows, require_image_line
 from interlock.swap.other_bases import instead, no_python_error
@@ -38,7 +38,7 @@ def _no_stage_error(dockerfile: Dockerfile, file: str) -> SwapError:
         if stage.missing is not None:
             return _undefined_variable_error(dockerfile, stage, file)
     for line, name in named_images(dockerfile):
-        raise SwapError(
+        raise LeftError(
             file=f"{file}:{line}",
             found=f"no stage starts from a Python image, but this line takes files from {name}",
             todo="Give it a stage of its own above (`FROM NAME AS python`, `--from=python`), and swap that.",
@@ -47,7 +47,7 @@ def _no_stage_error(dockerfile: Dockerfile, file: str) -> SwapError:
     brought = brought_python(dockerfile)
     if brought and not any(stage.python or instead(stage.parts) for stage in images):
         instruction, stage = brought
-        return SwapError(
+        return LeftError(
             file=f"{file}:{instruction.line}",
             found=f"no stage starts from a Python image: this line installs the Python into {stage.image}",
             todo=f"Start stage {stage.label} from python:X-slim, leave the Python out here, and swap that.",
@@ -85,7 +85,7 @@ def _undefined_variable_error(dockerfile: Dockerfile, stage: Stage, file: str) -
         for name, _ in instruction.defaults
     }
     line = declared.get(name)
-    lacking, todo = "has no default", f"Write a default there, for instance `ARG {name}=python:3.13-slim`."
+    lacking, todo = "has no default", f"Write a default there, for instance `ARG {name}={_example(stage, name)}`."
     if line is None:
         todo = f"Write `ARG {name}=...` with a default above the first FROM, or name the image itself."
     elif name in dockerfile.arguments:
@@ -95,3 +95,13 @@ def _undefined_variable_error(dockerfile: Dockerfile, stage: Stage, file: str) -
         found=f"{name} {lacking}, so line {stage.line} (`FROM {stage.token.text}`) names no image",
         todo=todo,
     )
+
+
+def _example(stage: Stage, name: str) -> str:
+    """Return what a variable could stand for, by where it stands in the image's name."""
+    variable = next((one for one in stage.variables if one.name == name), None)
+    before = stage.token.text[: variable.start] if variable else ""
+    if not before:
+        return "python:3.13-slim" if variable and variable.end == len(stage.token.text) else "python"
+    behind = stage.token.text[variable.end :] if variable else ""
+    return "slim" if not before.endswith(":") else "3.13" if behind else "3.13-slim"

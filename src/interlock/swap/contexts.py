@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from interlock.swap.dockerfile import read_dockerfile
-from interlock.swap.image_names import ImageName, parse_name
+from interlock.swap.image_names import HUB, ImageName, parse_name
 
-# Docker Hub's names, and those of its official images in them.
-HUB, OFFICIAL = ("", "docker.io", "index.docker.io"), "library/"
+# Where Docker Hub has its official images.
+OFFICIAL = "library/"
 
 
 def context_names(text: str, stages: Collection[int], arguments: Mapping[str, str]) -> list[str]:

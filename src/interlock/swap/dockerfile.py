@@ -30,6 +30,8 @@ DIRECTIVES = frozenset({"syntax", "escape", "check"})
 WITH_HEREDOC = frozenset({"RUN", "COPY", "ADD"})
 SHELL_WORD = re.compile(r"(?:\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\])+", re.DOTALL)
 HEREDOC = re.compile(r"\d*<<(-?)([^<]+)")
+# What reads a heredoc that is no script of the shell: a program before it or named in its first line, or a file.
+OTHER_HEREDOC = re.compile(r"(?:python|node|perl|ruby|cat|tee)[\d.]*\s[^;&|\n]*<<|<<[^\n]*>|#!")
 SPACES = re.compile(f"[{SPACE}]*")
 FLAG = re.compile(rf"--(?:\"[^\"]*\"|'[^']*'|[^{SPACE}\"'])*")
 FROM_OPTION = re.compile(r"(?:^--from=|[=,]from=)([^,\s]+)")
@@ -124,7 +126,7 @@ class Instruction:
         if self.keyword in RUNS:
             text = re.sub(r"^\s*\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", text, count=1)
             text = " ".join(json.loads(text)) if is_list(text) else text
-        return f"{text}\n{self.heredoc}"
+        return f"{text}\n{self.heredoc if OTHER_HEREDOC.search(text + self.heredoc[:2]) is None else ''}"
 
     def _skip(self, at: int, what: re.Pattern[str]) -> int:
         match = what.match(self.text, at)

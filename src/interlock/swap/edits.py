@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Protocol, TypeVar
 
 from interlock.errors import SwapError
+from interlock.swap.beside import Beside, nothing
 from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.chosen_stages import STAGE_NOUN, choose_stages
 from interlock.swap.dockerfile import BOM, Argument, Dockerfile, Instruction, Span, Stage, line_of, read_dockerfile
@@ -209,8 +210,8 @@ class SwapResult:
     only_images_of: tuple[int, ...] = ()  # the stages, if nothing else is edited; numbers from 0
 
 
-def swapped_dockerfile(
-    text: str, to: NewImage, stage: str | None, *, paths: bool, file: str = "Dockerfile"
+def swapped_dockerfile(  # noqa: PLR0913  the file, its folder, and what is asked
+    text: str, to: NewImage, stage: str | None, *, paths: bool, file: str = "Dockerfile", beside: Beside = nothing
 ) -> SwapResult:
     """Swap the image of all stages that start from the same Python, or of the stage with this name or number (from 0).
 
@@ -225,7 +226,7 @@ def swapped_dockerfile(
     added = [edit for chosen_stage in chosen for edit in _uv_edits(before.text, chosen_stage)]
     versions = [*_path_edits(before.text, versioned)] if paths else []
     made = Edits(before.text, [*added, *(edit for edits in images.values() for edit in edits), *versions])
-    warnings = sorted(dict.fromkeys([*caveats(before, chosen, to), *told]), key=lambda warning: warning.line)
+    warnings = sorted(dict.fromkeys([*caveats(before, chosen, to, beside), *told]), key=lambda warning: warning.line)
     changes = (change for instruction in versioned for change in instruction.changes)
     return replace(
         result_of(made, back, warnings, (replace(change, edited=change.edited and paths) for change in changes)),

@@ -9,8 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from interlock.errors import StoreError, SwapError
+from interlock.errors import LeftError, StoreError, SwapError
 from interlock.swap import edits, manifests
+from interlock.swap.beside import Beside, nothing
 from interlock.swap.caveats import Caveat
 from interlock.swap.devcontainer import read_devcontainer
 from interlock.swap.dockerfile import read_dockerfile
@@ -25,11 +26,13 @@ YAML_ENDS = (".yml", ".yaml")
 JSON_ENDS = (".json", ".jsonc")
 
 
-def swapped_file(file: str, text: str, to: NewImage, stage: str | None, *, paths: bool) -> SwapResult:
+def swapped_file(  # noqa: PLR0913  the file, its folder, and what is asked
+    file: str, text: str, to: NewImage, stage: str | None, *, paths: bool, beside: Beside = nothing
+) -> SwapResult:
     """Swap a Dockerfile, a compose file, a Kubernetes manifest or a devcontainer.json, as the file's name says."""
     now = _manifest_or_none(file, text)
     if now is None:
-        return edits.swapped_dockerfile(text, to, stage, paths=paths, file=file)
+        return edits.swapped_dockerfile(text, to, stage, paths=paths, file=file, beside=beside)
     before, indexes, back = _before_swap(file, now, stage)
     chosen = [before.entries[index] for index in indexes]
     made = Edits(before.text, [edit for entry in chosen for edit in manifests.entry_edits(before, entry, to)])
@@ -119,10 +122,23 @@ def _check_values_unchanged(file: str, before: ImageManifest, after: str, chosen
 # What builders look for where nothing is named, the first one first.
 DOCKERFILES = ("Dockerfile", "Containerfile")
 COMPOSE_FILES = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
-DOCKERFILE = re.compile(r"(?:.+\.)?(?:Dockerfile|Containerfile)(?:\.(?!dockerignore$).+)?", re.IGNORECASE)
+DOCKERFILE = re.compile(r"(?:.+\.)?(?:Dockerfile|Containerfile)(?:[._-](?!dockerignore$).+)?", re.IGNORECASE)
 DEVCONTAINERS = frozenset({"devcontainer.json", ".devcontainer.json"})
 # Hidden folders whose files are a project's own; in others are what tools keep.
-OWN_HIDDEN = frozenset({".github", ".gitlab", ".devcontainer", ".ci", ".docker"})
+OWN_HIDDEN = frozenset(
+    {
+        ".github",
+        ".gitlab",
+        ".gitea",
+        ".forgejo",
+        ".circleci",
+        ".woodpecker",
+        ".tekton",
+        ".devcontainer",
+        ".ci",
+        ".docker",
+    }
+)
 OTHERS_FOLDERS = frozenset({"node_modules", "venv", "site-packages", "vendor", "__pycache__"})
 # A line that would be swapped if the file could be: what a person wants to hear of.
 MEANT = re.compile(
@@ -155,16 +171,24 @@ class SwapPlan:
         return [file for file in self.files if file.before != file.after]
 
 
-def plan(place: Path, action: Callable[[Path, str], PlannedFile], meant: re.Pattern[str] = MEANT) -> SwapPlan:
+def plan(
+    place: Path,
+    action: Callable[[Path, str], PlannedFile],
+    meant: re.Pattern[str] = MEANT,
+    on_file: Callable[[int, Path], None] = lambda _, __: None,
+) -> SwapPlan:
     """Return what an action makes of a file, or of each file below a folder that may name a Python image.
 
+    Before each file of a folder `on_file` hears its number and its name.
+
     The SwapError of a single file is raised; of a folder's files it is kept if they have what is meant: by default a
-    line that names Python.
+    line that names Python, or bring one.
     """
     if not place.is_dir():
         return SwapPlan([action(place, read_file(place))])
     made = SwapPlan()
-    for path in find_files(place):
+    for number, path in enumerate(find_files(place), 1):
+        on_file(number, path)
         if not path.is_file():
             made.skipped.append(path)
             continue
@@ -175,7 +199,7 @@ def plan(place: Path, action: Callable[[Path, str], PlannedFile], meant: re.Patt
         try:
             made.files.append(action(path, text))
         except SwapError as error:
-            if meant.search(text):
+            if isinstance(error, LeftError) or meant.search(text):
                 made.left.append(error)
     return made
 

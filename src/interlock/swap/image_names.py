@@ -48,9 +48,21 @@ STOPPED = {
 MOVED = {"3.9": (17, 23), "3.10": (12, 18), "3.11": (4, 13), "3.12": (0, 11), "3.13": (0, 6)}
 DISTROLESS = {"python3-debian11": "3.9", "python3-debian12": "3.11", "python3-debian13": "3.13"}
 OFFICIAL_TAG = re.compile(r"(\d+\.\d+t?)(?=[.abcr-]|$)")
+# What a tag of the official image is: a version or a word for one, and its system.
+OFFICIAL_FORM = re.compile(
+    r"(?:[23](?:\.\d{1,2}){0,2}(?:(?:a|b|rc)\d+|-rc)?t?|rc|latest)?(?:-?(?:slim|alpine[\d.]*|onbuild|wheezy|pypy"
+    rf"|(?:windowsservercore|nanoserver)[\w-]*|{'|'.join(SUITES)}))*"
+)
 INTERLOCK_TAG = re.compile(r"(?:^|-)(\d+\.\d+t?)(?=[.-]|$)")
 OTHER_TAG = re.compile(r"(?:^|python|py|-)-?(3\.\d+|2\.\d)(?![\d])")
 OTHER_NAME = re.compile(r"python-?(3|2)(\d+)$")
+# Docker Hub's names.
+HUB = ("", "docker.io", "index.docker.io")
+# Images of frameworks that run on a Python of their own.
+WITH_PYTHON = re.compile(
+    r"^tiangolo/|(?:^|/)(?:apache/airflow|docker-airflow|apache/superset|jupyter/|prefecthq/prefect|dagster/|mlflow/mlflow"
+    r"|home-assistant$|home-assistant/home-assistant|rasa/rasa|odoo$|getsentry/sentry|locustio/locust|robotframework/)"
+)
 # What shows Python in the name or tag of another image: `uv:python3.12-bookworm`.
 NAMES_PYTHON = re.compile(r"python|pypy|conda", re.IGNORECASE)
 
@@ -100,6 +112,13 @@ class PythonImage:
     implementation: str  # the command: python or pypy
     flavour: Flavour
     suite: str | None  # 'bookworm', 'alpine3.20'; None if the tag does not name it
+    copied: bool = False  # from a registry that need not have the official one: more may be in it
+
+    @property
+    def patch(self) -> str:
+        """Return the version with its patch that the tag names: 3.14.7; empty without one."""
+        found = re.match(r"\d+\.\d+\.\d+(?![\w.])", self.name.tag) if self.maker is Maker.OFFICIAL else None
+        return found[0] if found else ""
 
     @property
     def agrees_on(self) -> tuple[str, str | None]:
@@ -121,6 +140,7 @@ class NewImage:
     free_threaded: bool = False
     ways_out: Mapping[str, str] = field(default_factory=dict)  # variants without a difference, by the difference
     platforms: tuple[str, ...] = ()  # that the image is for, as linux/arm64; empty where it is not known
+    version: str = ""  # with the patch: 3.14.4
 
     @property
     def command(self) -> str:
@@ -151,6 +171,7 @@ def new_image(
         unoptimised=variant.kind is SourceKind.SOURCE and variant.optimisations == [],
         ways_out={name: way for name in variant.differences if (way := _way_out(variant, name, alternatives))},
         platforms=tuple(platforms),
+        version=variant.version,
     )
 
 
@@ -190,13 +211,16 @@ def python_image(text: str) -> PythonImage | None:
     if maker is None:
         return None
     parts = name.tag.split("-")
+    copied = maker is Maker.OFFICIAL and not _is_surely_official(name)
+    flavour = _flavour(name, maker, parts)
     return PythonImage(
         name=name,
         maker=maker,
         python=_python(name, maker),
         implementation="pypy" if maker is Maker.PYPY or "pypy" in parts else "python",
-        flavour=_flavour(name, maker, parts),
+        flavour=Flavour.UNKNOWN if copied and flavour is Flavour.FULL else flavour,
         suite=_suite(name, maker, parts),
+        copied=copied,
     )
 
 
@@ -221,9 +245,17 @@ def _maker(name: ImageName) -> Maker | None:
         return Maker(owner)
     if last == "uv" and NAMES_PYTHON.search(name.tag):
         return Maker.UV
-    if last in {"python", "pypy"} and _is_official(name.registry, owner):
+    is_official = _is_official(name.registry, owner) and (last == "pypy" or OFFICIAL_FORM.fullmatch(name.tag))
+    if last in {"python", "pypy"} and is_official:
         return Maker.OFFICIAL if last == "python" else Maker.PYPY
-    return Maker.OTHER if NAMES_PYTHON.search(last) or NAMES_PYTHON.search(name.tag) else None
+    named = NAMES_PYTHON.search(last) or NAMES_PYTHON.search(name.tag) or WITH_PYTHON.search(name.repository)
+    return Maker.OTHER if named else None
+
+
+def _is_surely_official(name: ImageName) -> bool:
+    """Return whether nobody else can have made the image: it is of Docker Hub, or keeps the name that it has there."""
+    owner = name.repository.rpartition("/")[0].rpartition("/")[2]
+    return name.registry in HUB or owner == "library" or owner in ARCHITECTURES
 
 
 def _is_official(registry: str, owner: str) -> bool:
@@ -238,7 +270,7 @@ def _is_official(registry: str, owner: str) -> bool:
         return False
     if owner in {"", "library"} or owner in ARCHITECTURES:
         return True
-    return registry not in {"", "docker.io", "index.docker.io"} and owner not in OTHER_PUBLISHERS
+    return registry not in HUB and owner not in OTHER_PUBLISHERS
 
 
 def _python(name: ImageName, maker: Maker) -> str | None:

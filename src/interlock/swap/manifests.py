@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from interlock.errors import SwapError
-from interlock.swap.caveats import Caveat, Use, Weight, image_caveats, other_platform, use_caveats
+from interlock.errors import LeftError, SwapError
+from interlock.swap.caveats import Caveat, Use, Weight, image_caveats, other_platform
 from interlock.swap.dockerfile import BOM, Span, line_of
 from interlock.swap.edits import (
     WAS,
@@ -33,6 +33,7 @@ from interlock.swap.image_names import (
 from interlock.swap.other_bases import no_python_error
 from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import VERSION_TOKEN, FoundVersion, plain_version, renamed
+from interlock.swap.system import use_caveats
 from interlock.swap.variables import NoValue, Variable, expand, sole_variable
 
 # The platform that a service is for, or that a devcontainer is started for.
@@ -71,9 +72,21 @@ class ImageManifest:
 
     def need(self, file: str) -> Sequence[ImageEntry]:
         """Return the entries; raise SwapError if there is none."""
+        if not self.entries and self.elsewhere:
+            raise self.left_error(file)
         if not self.entries:
             raise SwapError(file=file, found="names no image", todo=self.instead or "Name a file that does.")
         return self.entries
+
+    @property
+    def elsewhere(self) -> tuple[Caveat, ...]:
+        """Return where Python is named in fields that are not swapped; what is built is in a file of its own."""
+        return self.stays if self.noun in {"container", "job"} else ()
+
+    def left_error(self, file: str) -> LeftError:
+        """Return that Python is named, but where no swap changes it."""
+        there = f"no {self.noun} starts from a Python image, but the file names one"
+        return LeftError(file=f"{file}:{self.stays[0].line}", found=there, todo=self.instead)
 
     @property
     def instead(self) -> str:
@@ -117,6 +130,8 @@ def choose_entries(manifest: ImageManifest, name: str | None, file: str) -> list
         if entry.missing is not None:
             found, todo = _no_image(entry, manifest.noun, entry.missing)
             raise SwapError(file=f"{file}:{entry.line}", found=found, todo=todo)
+    if not chosen and manifest.elsewhere:
+        raise manifest.left_error(file)
     if not chosen and manifest.instead:
         there = ", ".join(dict.fromkeys(entry.image for entry in entries))
         raise SwapError(

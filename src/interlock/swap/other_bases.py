@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from interlock.errors import SwapError
+from interlock.errors import LeftError, SwapError
 from interlock.swap.image_names import SUITES, ImageLine, ImageName, Maker
 
 # The minor version of the GNU C library (2.X) in the Debian releases of variants, and in other systems.
@@ -64,7 +64,7 @@ def no_python_error(image_lines: Sequence[ImageLine], noun: str, file: str) -> S
     """Return why no image line is chosen."""
     for image_line in image_lines:
         if image_line.python is not None and image_line.python.maker is Maker.OTHER:
-            return SwapError(
+            return LeftError(
                 file=f"{file}:{image_line.line}",
                 found=f"{image_line.image} is not python:X: its paths, its user and what else it has would be lost",
                 todo=f"{instead(image_line.parts)}To swap it all the same, name its {noun}: {image_line.option}.",

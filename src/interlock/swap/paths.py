@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from interlock.swap.dockerfile import Dockerfile, Instruction, Span, Stage, line_of, unquoted
@@ -16,11 +17,13 @@ from interlock.swap.variables import NoValue, expand
 
 # Suffixes of Debian packages and of image tags: these versions are not python:X's, so they stay.
 PACKAGE = r"(?!-(?:dev|venv|distutils|minimal|full|dbg|tk|doc|examples|slim|alpine|bookworm|bullseye|trixie)\b)"
-VARIABLE = r"\$\{?[A-Za-z_]\w*\}?"
+ONE_VARIABLE = r"\$(?:\{[A-Za-z_]\w*(?:[%#:/][^\s{}]*)?\}|[A-Za-z_]\w*)"
+VARIABLE = rf"(?:\d+\.{ONE_VARIABLE}|{ONE_VARIABLE}(?:\.(?:{ONE_VARIABLE}|\d+))?)"
 VERSION_TOKEN = re.compile(
-    rf"(?<![A-Za-z0-9_])(?P<command>(?:lib)?(?:python|pypy))(?P<version>\d+\.\d+[a-z]{{0,2}}|{VARIABLE})"
+    rf"(?:(?<![A-Za-z0-9_])|(?<=[ \"']-l))(?P<command>(?:lib)?(?:python|pypy))"
+    rf"(?P<version>\d+\.\d+[a-z]{{0,2}}|{VARIABLE})"
     rf"(?![A-Za-z0-9_]|\.\d){PACKAGE}"
-    r"|(?<![A-Za-z0-9_.-])(?P<script>pip|pydoc|idle|2to3-)(?P<script_version>\d+\.\d+)(?![A-Za-z0-9_]|\.\d)"
+    rf"|(?<![A-Za-z0-9_.-])(?P<script>pip|pydoc|idle|2to3-)(?P<script_version>\d+\.\d+|{VARIABLE})(?![A-Za-z0-9_]|\.\d)"
     r"|(?<![A-Za-z0-9])(?P<wheel>cp\d{2,3}-(?:cp\d{2,3}[a-z]{0,2}|abi3))(?![A-Za-z0-9])"
     r"|(?<![A-Za-z0-9])(?P<module>cpython-\d{2,3}[a-z]{0,2})(?![A-Za-z0-9])"
     rf"|(?:(?<=--python )|(?<=--python=)|(?<=[ \t]-p )|(?<=UV_PYTHON=))(?P<option>\d+\.\d+t?|{VARIABLE})"
@@ -30,6 +33,8 @@ VERSION_TOKEN = re.compile(
 IMAGE = re.compile(r"(?!/)(?:[^/\s]+\.[^/\s]+/|\S*[:@])")
 # Where Debian's own Python is.
 SYSTEM = ("/usr/lib/", "/usr/bin/", "/usr/include/", "/usr/share/")
+# What says that a linker's `-lpython3.X` is Debian's too.
+SYSTEM_HEADERS = "-I/usr/include/python"
 # Where a Python is that was brought along.
 BROUGHT = re.compile(r"/[^/\s]*(?:conda|mamba|miniforge)|/\.?pyenv/")
 # What is in front of a path in a word; and how far around a version the word is read (PATH_MAX of Linux).
@@ -113,7 +118,9 @@ def version_tokens(dockerfile: Dockerfile, stage: Stage | None, instruction: Ins
             word = _word(text, match.start(), piece)
             start = max(text.rfind(mark, word.start, match.start()) + 1 for mark in BEFORE_PATH)
             path = text[max(start, word.start) : match.start()]
-            if path.startswith(SYSTEM) or BROUGHT.search(path) or _within(match.start(), images):
+            linked = text.startswith("-l", match.start() - 2) and SYSTEM_HEADERS in instruction.text
+            path = path.removeprefix("-I").removeprefix("-L")
+            if linked or path.startswith(SYSTEM) or BROUGHT.search(path) or _within(match.start(), images):
                 continue
             if "/" in path or not _within(match.start(), packages):
                 owner, context = _source(stage, instruction, match.start())
@@ -172,7 +179,7 @@ def versioned_instructions(
     old[ANY_STAGE] = next(iter(old.values()), None)
     carried = [
         (instruction, version_tokens(dockerfile, stage, instruction), values)
-        for stage, instruction, values in _with_variables(dockerfile)
+        for stage, instruction, values in with_variables(dockerfile)
     ]
     brought = {token.file for _, tokens, _ in carried for token in tokens if token.context}
     versioned = []
@@ -188,7 +195,7 @@ def versioned_instructions(
     return versioned
 
 
-def _with_variables(dockerfile: Dockerfile) -> Iterator[tuple[Stage | None, Instruction, Mapping[str, str]]]:
+def with_variables(dockerfile: Dockerfile) -> Iterator[tuple[Stage | None, Instruction, Mapping[str, str]]]:
     """Yield all instructions with their stages, and what ARG and ENV set before them.
 
     python:X sets PYTHON_VERSION itself, to 3.12.4: a path with it is meant for the build argument of that name.
@@ -200,9 +207,12 @@ def _with_variables(dockerfile: Dockerfile) -> Iterator[tuple[Stage | None, Inst
         values = values if stage is last else above
         last = stage
         yield stage, instruction, values
-        own = {name: unquoted(default.text) for name, default in instruction.defaults if default is not None}
-        if stage is not None and own:
-            values = {**values, **own}
+        own = dict[str, str]()
+        for name, default in instruction.defaults if stage is not None else ():
+            if default is not None:
+                with suppress(NoValue):
+                    own[name] = expand(unquoted(default.text), values)
+        values = {**values, **own} if own else values
 
 
 def _breaks(token: VersionToken, version: str | None, old: Mapping[int | None, str | None]) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from interlock.swap.beside import Beside, Copied, nothing
 from interlock.swap.caveats import (
+    PIP,
     Caveat,
     Use,
     Weight,
@@ -13,13 +16,14 @@ from interlock.swap.caveats import (
     image_caveats,
     is_for,
     other_platform,
-    use_caveats,
 )
 from interlock.swap.dockerfile import INTERPRETER, Dockerfile, Instruction, Stage, Taken, line_of, unquoted
 from interlock.swap.image_names import Maker, NewImage
 from interlock.swap.other_bases import older_libraries
 from interlock.swap.other_pythons import other_pythons
-from interlock.swap.paths import INSTALLED
+from interlock.swap.paths import INSTALLED, with_variables
+from interlock.swap.system import use_caveats
+from interlock.swap.variables import shell_expanded
 
 # Paths with packages of a Python, by the names that people give them.
 PACKAGES = re.compile(r"(?:site|dist)-packages|venv|/lib/python|/install\b|/deps\b|/packages\b")
@@ -36,17 +40,41 @@ ENTRYPOINTS = {
 OWN_USERS = {"distroless": "nonroot", "chainguard": "nonroot", "devcontainers": "vscode"}
 # A package of a system's Python: python3, python-3.12, python3.12.
 SYSTEMS_PYTHON = re.compile(r"\spython-?[3$][\w.{}]*(?!\S)")
+# A Python that a line fetches, or compiles.
+BRINGS_PYTHON = re.compile(
+    r"\buv\s+python\s+install\b|\bpyenv\s+install\b|\bconda\s+(?:create|install)\b[^;&|\n]*\bpython=|Python-[23]\.\d+[\w.]*\.(?:tgz|tar)"
+)
+NO_VALUES: Mapping[str, str] = {}
 SEVERAL_PLATFORMS = re.compile(r"\b(?:TARGETPLATFORM|TARGETARCH|BUILDPLATFORM)\b")
 
 
-def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> list[Caveat]:
+def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage, beside: Beside = nothing) -> list[Caveat]:
     """Return the caveats of swapping the chosen stages of a Dockerfile: what is between stages, and in each."""
     between = [*_foreign_files(dockerfile, chosen, to), *_several_platforms(dockerfile, to)]
     below = [
         (root, [instruction for stage in dockerfile.stages if stage.root is root for instruction in stage.body])
         for root in chosen
     ]
-    used = [(root, [Use(root.line, root.image, "FROM"), *map(_use, body)]) for root, body in below]
+    values = {id(instruction): held for _, instruction, held in with_variables(dockerfile)}
+    foreign = {
+        id(taken.instruction)
+        for stage in dockerfile.stages
+        for taken in stage.taken
+        if taken.instruction.keyword == "COPY"
+        and _beside(stage, taken)
+        and taken.stage
+        and taken.stage.root not in chosen
+    }
+    used = [
+        (
+            root,
+            [
+                Use(root.line, root.image, "FROM"),
+                *(replace(_use(one, values.get(id(one), {})), foreign=id(one) in foreign) for one in body),
+            ],
+        )
+        for root, body in below
+    ]
     publishers = [caveat for root, uses in used for caveat in _publishers_caveats(uses, root)]
     leaving = [_use(taken.instruction) for _, taken in _taken(dockerfile, chosen, leaves=True)]
     named = named_images(dockerfile)
@@ -61,15 +89,16 @@ def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> li
         for line, name in named
         if line not in lines
     ]
-    for root, uses in used:
-        told += use_caveats(uses, root.python, to)
+    for (root, uses), (_, body) in zip(used, below, strict=True):
+        told += use_caveats(uses, root.python, to, Copied.by(body, beside))
     for root, uses in used:
         told += other_pythons(uses, root.python, to)
     return [*told, *between, *publishers]
 
 
-def _use(instruction: Instruction) -> Use:
-    return Use(instruction.line, instruction.said, instruction.keyword)
+def _use(instruction: Instruction, values: Mapping[str, str] = NO_VALUES) -> Use:
+    said = instruction.said
+    return Use(instruction.line, said, instruction.keyword, expanded=shell_expanded(said, values))
 
 
 def _publishers_caveats(uses: Sequence[Use], stage: Stage) -> Iterator[Caveat]:
@@ -122,12 +151,23 @@ def _files_that_come(here: Stage, taken: Taken, to: NewImage) -> Iterator[Caveat
     where = f"stage {source.label}, which stays {source.image}" if source else f"{taken.name}, which stays"
     if python is None:
         changes = here.python is None or here.python.agrees_on != (to.implementation, to.python)
-        if source and changes and any(map(COMPILED.search, taken.instruction.sources)):
+        installs = source is not None and any(PIP.search(one.said) for one in source.body)
+        paths = taken.instruction.sources
+        told = any(map(COMPILED.search, paths)) or (installs and any(map(PACKAGES.search, paths)))
+        if source and changes and told:
             yield Caveat(line, f"takes packages from {where}: whether they are for {to.command} is not known")
-    elif python.agrees_on != (to.implementation, to.python) and not _tools(taken):
+    elif python.agrees_on != (to.implementation, to.python) and not _tools(taken) and not _beside(here, taken):
         todo = f"; swap that stage too ({source.option})" if source else ""
         said = f"takes files from {where}: what was compiled there does not load in {to.command}{todo}"
         yield Caveat(line, said, Weight.BREAKS)
+
+
+def _beside(here: Stage, taken: Taken) -> bool:
+    """Return whether the interpreter itself comes from there, by its versioned name: it stays beside the image's."""
+    version = taken.python.python if taken.python else None
+    own = re.compile(rf".*/bin/python{re.escape(version)}") if version else None
+    same = [one for one in here.taken if (one.stage, one.name) == (taken.stage, taken.name)]
+    return own is not None and any(own.fullmatch(path) for one in same for path in one.instruction.sources)
 
 
 def _files_that_leave(stage: Stage, taken: Taken, to: NewImage) -> Iterator[Caveat]:
@@ -167,7 +207,7 @@ def brought_python(dockerfile: Dockerfile) -> tuple[Instruction, Stage] | None:
     for stage, instruction in dockerfile.instructions:
         text = instruction.said if instruction.keyword == "RUN" else ""
         installed = [match[0] for match in INSTALLED.finditer(text.replace("\n", " "))]
-        if stage and ("uv python install" in text or any(map(SYSTEMS_PYTHON.search, installed))):
+        if stage and (BRINGS_PYTHON.search(text) or any(map(SYSTEMS_PYTHON.search, installed))):
             return instruction, stage
     return None
 

@@ -1,4 +1,4 @@
-"""Variables in the words of users' files: `$A`, `${A}`, and `${A:-default}` with its like."""
+"""Variables in the words of users' files: `$A`, `${A}`, `${A:-default}` with its like, and `${A%.*}` with its like."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 BRACE = re.compile(r"[{}]")
 # A word with more references, which may be within each other, is no image's name: it is taken as it stands.
 MOST_REFERENCES = 100
-VARIABLE_OPERATOR = re.compile(r":?[-+?]")
+VARIABLE_OPERATOR = re.compile(r":?[-+?]|##?|%%?|//?")
 # ARGs that double each other have values of any length, which name nothing.
 LONGEST_VALUE = 4096
+# What a pattern is looked for in, and how many stars it has: no version has more.
+MOST_EXPANDED = 200_000
+LONGEST_MATCHED, MOST_STARS = 200, 1
 
 
 class NoValue(Exception):  # noqa: N818 - always caught: the caller decides what it means
@@ -28,7 +31,7 @@ class Variable:
     """A reference to a variable in a word, from `start` to before `end`."""
 
     name: str
-    operator: str  # ':-', '-', ':+', '+', ':?', '?'; empty without one; other characters are not an operator
+    operator: str  # ':-', '-', ':+', '+', ':?', '?', '#', '##', '%', '%%', '/', '//'; empty without one, or another's
     operand: str
     start: int
     end: int
@@ -47,7 +50,24 @@ class Variable:
             return value
         if self.has_default:
             return expand(self.operand, values)
+        if value is not None and self.operator[:1] in {"#", "%", "/"}:
+            return self._without_pattern(value, expand(self.operand, values))
         raise NoValue(self.name)
+
+    def _without_pattern(self, value: str, operand: str) -> str:
+        """Return the value without what a pattern fits at its start or end, or with something in place of it."""
+        pattern, _, new = operand.partition("/") if self.operator[0] == "/" else (operand, "", "")
+        if len(value) > LONGEST_MATCHED or pattern.count("*") > MOST_STARS or not pattern:
+            raise NoValue(self.name)
+        fits_part = re.compile("".join({"*": ".*", "?": "."}.get(sign, re.escape(sign)) for sign in pattern), re.DOTALL)
+        if self.operator[0] == "/":
+            return fits_part.sub(lambda _: new, value, count=len(self.operator) % 2)
+        lengths = range(len(value) + 1) if len(self.operator) == 1 else range(len(value), -1, -1)
+        for length in lengths:
+            part = value[:length] if self.operator[0] == "#" else value[len(value) - length :]
+            if fits_part.fullmatch(part):
+                return value[length:] if self.operator[0] == "#" else value[: len(value) - length]
+        return value
 
 
 def variables(word: str) -> list[Variable]:
@@ -117,3 +137,19 @@ def fits(name: str, parts: Sequence[str]) -> bool:
     # Each part where it comes first: nothing is gained by looking for it again further on.
     between = "".join(f"(?>.+?{part})" for part in further[:-1])
     return re.fullmatch(first + between + "".join(f".+{part}" for part in further[-1:]), name, re.DOTALL) is not None
+
+
+ASSIGNED = re.compile(r"(?:^|[;&|\s])([A-Za-z_]\w{0,63})=(\"[^\"]*\"|'[^']*'|[^\s;&|\"'$]+)")
+USED = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+
+
+def shell_expanded(text: str, values: Mapping[str, str]) -> str:
+    """Return what a shell runs with these values and those that the text itself sets; what is too long stays."""
+    if "$" not in text:
+        return text
+    known = {**values, **{name: value.strip("\"'") for name, value in ASSIGNED.findall(text)}}
+    known = {name: value for name, value in known.items() if len(value) <= LONGEST_VALUE}
+    longest = max((len(value) for value in known.values()), default=0)
+    if len(text) + text.count("$") * longest > MOST_EXPANDED:
+        return text
+    return USED.sub(lambda match: known.get(match[1] or match[2], match[0]), text)

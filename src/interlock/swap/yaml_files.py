@@ -1,4 +1,4 @@
-"""The image lines of compose files, Kubernetes manifests and pipelines of GitHub's and GitLab's."""
+"""The image lines of compose files, Kubernetes manifests and pipelines of GitHub's, GitLab's and others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 RUN_KEYS = (
     (("entrypoint", "command", "args"), " "),
     (("test",), " "),
-    *(((key,), "\n") for key in ("run", "script", "source", "before_script", "after_script")),
+    *(((key,), "\n") for key in ("run", "script", "commands", "source", "before_script", "after_script")),
 )
 # Where a pod says which nodes it is for, and a job which runners, with the names of those for ARM.
 ARCHITECTURE = "kubernetes.io/arch"
@@ -45,7 +45,10 @@ def read_manifest(text: str, file: str) -> ImageManifest:
     """Return the image lines of a compose file or Kubernetes manifests; raise SwapError for any other YAML."""
     documents = [node for node in _documents(text, file) if isinstance(node, MappingNode)]
     services = [node for document in documents if isinstance(node := _get(document, "services"), MappingNode)]
-    if services:
+    if any(map(_steps, documents)):
+        noun, images = "job", [image for document in documents for image in _steps(document)]
+        services = []
+    elif services:
         noun, images = "service", [image for node in services for image in _service_images(node)]
     elif any(_get(document, "apiVersion") is not None and _get(document, "kind") is not None for document in documents):
         noun, images = "container", [image for document in documents for image in _container_images(document, set())]
@@ -173,7 +176,9 @@ def _build_file(build: Node) -> str:
 
 
 # Where images stand that are not swapped: of resources of others, of a job's services, of a step of GitHub's.
-OTHER_FIELD = re.compile(r"(?:.*\.)?(?:.*image(?:\.name)?|services(?:\.name)?|uses)")
+OTHER_FIELD = re.compile(
+    r"(?:.*\.)?(?:.*image(?:\.name)?|services(?:\.name)?|uses|images\.(?:newName|name)|params\.default|docker\.image)"
+)
 VALUES_FIELD = re.compile(r"(?:.*\.)?(?:.*image(?:\.name|\.repository)?)", re.IGNORECASE)  # of a Helm chart
 STEPS_IMAGE = "docker://"
 
@@ -186,6 +191,8 @@ def _other_images(
     for path, value in (scalar for document in documents for scalar in _fields(document, "", {*taken})):
         image = str(value.value)
         if path.endswith(".uses") != image.startswith(STEPS_IMAGE) or not field.fullmatch(path) or " " in image:
+            continue
+        if path.endswith(".default") and ":" not in image:  # a command, perhaps
             continue
         if python_image(image.removeprefix(STEPS_IMAGE)) is not None:
             said = f"{path} is {image}: edit it by hand"
@@ -219,12 +226,48 @@ def _is_github(document: Node) -> bool:
 def _is_ci(document: Node) -> bool:
     """Return whether a document is a workflow of GitHub's or a pipeline of GitLab's: a job there has a script."""
     jobs = [value for _, value in document.value] if isinstance(document, MappingNode) else []
-    return _is_github(document) or any(_get(job, "script") is not None for job in jobs)
+    of_circle = any(True for _ in _circle_images(document))
+    return of_circle or _is_github(document) or any(_get(job, "script") is not None for job in jobs)
+
+
+def _items(node: Node | None) -> list[tuple[str | None, Node]]:
+    """Return what a mapping has with its keys, or what a list has with its `name`."""
+    if isinstance(node, MappingNode):
+        return [(str(key.value), value) for key, value in node.value]
+    items = node.value if isinstance(node, SequenceNode) else []
+    names = [_get(item, "name") for item in items]
+    return [
+        (str(name.value) if isinstance(name, ScalarNode) else None, item)
+        for name, item in zip(names, items, strict=True)
+    ]
+
+
+def _circle_images(document: Node) -> Iterator[NamedImage]:
+    """Yield the first image of each of CircleCI's jobs and executors: the one that its steps run in."""
+    for key in ("jobs", "executors"):
+        for name, job in _items(_get(document, key)):
+            containers = _get(job, "docker")
+            first = containers.value[0] if isinstance(containers, SequenceNode) and containers.value else None
+            if isinstance(image := _get(first, "image"), ScalarNode):
+                yield name, image, job
+
+
+def _steps(document: Node) -> list[NamedImage]:
+    """Return the images of a pipeline that is a list of steps: Woodpecker's `image`, or Google's `name`."""
+    steps = _items(_get(document, "steps")) if _get(document, "apiVersion") is None else []
+    images = [(name, image, step) for name, step in steps if isinstance(image := _get(step, "image"), ScalarNode)]
+    if not images:
+        named = ((_get(step, "name"), step) for _, step in steps if _get(step, "args") or _get(step, "entrypoint"))
+        images = [(None, name, step) for name, step in named if isinstance(name, ScalarNode)]
+    return images
 
 
 def _job_images(document: Node) -> Iterator[NamedImage]:
     """Yield the images that jobs of GitHub's or GitLab's run in, and those of GitLab's whole file."""
     if not _is_ci(document) or not isinstance(document, MappingNode):
+        return
+    if images := [*_circle_images(document)]:
+        yield from images
         return
     if _is_github(document):
         held = _get(document, "jobs")

@@ -24,6 +24,7 @@ from interlock.errors import BuildError
 from interlock.measure.processes import OK
 from interlock.results.experiments import Built, Outcome, State
 from interlock.results.trials import OWN, TriedImage
+from interlock.swap.beside import beside
 from interlock.swap.contexts import context_names
 from interlock.swap.edits import swapped_dockerfile
 from interlock.swap.image_names import NewImage
@@ -140,7 +141,14 @@ class Copy:
 
 def copy_for(recipe: Recipe, text: str, image: NewImage, stage: str | None, *, takes_contexts: bool) -> Copy:
     """Return a recipe on another image, with versions in paths edited; SwapError if that is impossible."""
-    new = swapped_dockerfile(text, image, stage, paths=True, file=str(recipe.dockerfile))
+    new = swapped_dockerfile(
+        text,
+        image,
+        stage,
+        paths=True,
+        file=str(recipe.dockerfile),
+        beside=beside(recipe.context / recipe.dockerfile.name),
+    )
     warnings = [f"line {told.line}: {told.text}" if told.line else told.text for told in new.warnings]
     warnings += [f"line {told.line}: {told.old} stays: {told.reason}" for told in new.paths if not told.edited]
     if takes_contexts and (names := context_names(text, new.only_images_of, recipe.arguments)):

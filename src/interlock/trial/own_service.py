@@ -42,6 +42,7 @@ class Service:
     health_by: str = ""
     requirement: str = ""
     framework: str = ""
+    packages: frozenset[str] = frozenset()  # that the requirement names
 
 
 def find_service(folder: Path) -> Service:
@@ -49,11 +50,12 @@ def find_service(folder: Path) -> Service:
     built = next((each for name in COMPOSE_FILES if (each := _of_compose(folder / name))), {})
     file = built.get("file", "") or next((name for name in DOCKERFILES if (folder / name).is_file()), "")
     image = _of_dockerfile(folder / file) if file and (folder / file).is_file() else {}
-    requirement, framework = _dependencies(folder)
+    requirement, packages = _dependencies(folder)
+    framework = next((framework for framework in FRAMEWORKS if framework in packages), "")
     told: dict[str, Any] = {"port": None, **built, **image}
     if not told.get("health") and told["port"] and framework in ANSWERS:
         told |= {"health": ANSWERS[framework], "health_by": f"{framework} answers there"}
-    return Service(**{**told, "file": file, "requirement": requirement, "framework": framework})
+    return Service(**{**told, "file": file, "requirement": requirement, "framework": framework, "packages": packages})
 
 
 def _of_dockerfile(path: Path) -> dict[str, Any]:
@@ -112,8 +114,8 @@ def _ports(service: Mapping[str, Any], where: str) -> dict[str, Any]:
     return found
 
 
-def _dependencies(folder: Path) -> tuple[str, str]:
-    """Return the file that says most exactly what is installed, and the framework that it names; empty for none."""
+def _dependencies(folder: Path) -> tuple[str, frozenset[str]]:
+    """Return the file that says most exactly what is installed, and the packages that it names; empty for none."""
     pylocks = sorted(path.name for path in folder.glob("pylock.*.toml") if kind_of(path))
     for name in (*LOCKS[:1], *pylocks, *LOCKS[1:], PYPROJECT):
         if (folder / name).is_file():
@@ -121,6 +123,5 @@ def _dependencies(folder: Path) -> tuple[str, str]:
                 read = dependency_files.read([str(folder / name)], untrusted.read_text, Path.exists)
             except InterlockError:  # `audit` says what is wrong with it
                 continue
-            names = {line.name for line in read.here().lines}
-            return name, next((framework for framework in FRAMEWORKS if framework in names), "")
-    return "", ""
+            return name, frozenset(line.name for line in read.here().lines)
+    return "", frozenset()

@@ -66,6 +66,13 @@ def test_a_gil_that_comes_back_is_said_with_what_was_loaded_last(folder: Path) -
     assert (start, now, module) == ("0", "1", "_testcapi")
 
 
+def test_a_gil_that_is_on_while_a_module_is_loaded_has_not_come_back(folder: Path) -> None:
+    loading = "pretence.gil[0] = True; open('/dev/null'); pretence.gil[0] = False; open('/dev/null')"
+    run(folder, f"import pretence, _testcapi\n{loading}")
+    ((_, start, now, *_),) = said(folder)
+    assert (start, now) == ("0", "0")
+
+
 def test_a_forked_process_speaks_for_itself(folder: Path) -> None:
     child = "pretence.gil[0] = True; open('/dev/null'); os._exit(0)"
     program = f"import os, pretence\nif os.fork() == 0:\n    {child}\nos.wait()"

@@ -1,9 +1,10 @@
 """Runs inside a user's service while nothing is timed, as its `sitecustomize`: does the GIL come back, and by whom?
 
 Each process writes one line into a file beside this one, and again when something changed: its id, 1 or 0 for the GIL
-at its start and now, and the extension module that was loaded last before it came on. No thread is started and nothing
-of the service is changed: the interpreter's own audit events (PEP 578) are when it looks. An interpreter without the
-question says nothing. engine/run/user_containers.py puts it there, trial/gil.py reads the lines.
+at its start and now, and the extension module that was loaded last before it came on. While an extension module is
+loaded the interpreter has its GIL on: what counts is how it is afterwards. No thread is started and nothing of the
+service is changed: the interpreter's own audit events (PEP 578) are when it looks. An interpreter without the question
+says nothing. engine/run/user_containers.py puts it there, trial/gil.py reads the lines.
 """
 
 import os
@@ -30,10 +31,9 @@ def watch(is_enabled):
         if state["busy"]:
             return
         state["busy"] = True  # writing is an event too
-        if not state["now"] and is_enabled():
-            state["now"] = True
-            write()
-        elif state["pid"] != os.getpid():  # a fork
+        now = is_enabled()
+        if now != state["now"] or state["pid"] != os.getpid():  # a fork
+            state["now"] = now
             write()
         if event == "import" and arguments[1] and not state["now"]:  # with a file: an extension module is loaded
             state["module"] = str(arguments[0])
