@@ -129,6 +129,7 @@ def test_a_record_that_is_too_long_is_refused_with_a_sentence(tmp_path: Path, mo
         store.read_json(tmp_path / "experiment.json", Experiment)
 
 
+@pytest.mark.promise
 def test_a_record_is_read_from_gzip_up_to_its_limit_and_what_is_none_is_refused_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -316,6 +316,7 @@ def test_names_of_any_bytes_are_printed_on_one_line_and_patch_reads_them(odd_nam
     assert [path.read_text().count("interlock: was") for path in odd_names.glob("*/Dockerfile")] == [1] * len(ODD_NAMES)
 
 
+@pytest.mark.promise(escapes=True)
 def test_a_diff_steers_no_terminal_even_through_a_pipe(run: Entry, file: Path) -> None:
     file.write_text("FROM python:3.12\nRUN echo \x1b[31mred\x9b0m\n")
     out = run(file, "--to", "cpython-3.14t")[1]

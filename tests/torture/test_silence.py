@@ -93,7 +93,7 @@ def usual_s(tmp_path_factory: pytest.TempPathFactory) -> float:
 def left_of(name: str) -> list[str]:
     """What the engine still has of an experiment."""
     client, owned = docker.from_env(), {"label": OWNER_LABEL}
-    found = [*client.containers.list(all=True, filters=owned), *client.volumes.list(filters=owned)]
+    found = [*client.containers.list(all=True, filters=owned, ignore_removed=True), *client.volumes.list(filters=owned)]
     labels = [one.labels if hasattr(one, "labels") else one.attrs["Labels"] for one in found]
     return sorted({of[OWNER_LABEL] for of in labels if of[OWNER_LABEL].startswith(f"{name}-")})
 
