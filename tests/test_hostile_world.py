@@ -6,12 +6,14 @@ import os
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from interlock.catalog.upstream import UnansweredError, Upstream
 from interlock.engine.build.places import why_not
 from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE
@@ -26,8 +28,8 @@ TUNNEL = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 @contextmanager
-def listening(family: socket.AddressFamily, address: str, *answers: bytes) -> Iterator[int]:
-    """A server that says these bytes, one after each thing that it is told, and hangs up; its port."""
+def listening(family: socket.AddressFamily, address: str, *answers: bytes, pause_s: float = 0) -> Iterator[int]:
+    """A server that says these bytes, one after each thing that it is told or each pause, and hangs up; its port."""
 
     def serve() -> None:
         with suppress(OSError):
@@ -35,7 +37,7 @@ def listening(family: socket.AddressFamily, address: str, *answers: bytes) -> It
                 connection, _ = server.accept()
                 with connection, suppress(OSError):
                     for answer in answers:
-                        connection.recv(65536)
+                        time.sleep(pause_s) if pause_s else connection.recv(65536)
                         connection.sendall(answer)
 
     with socket.socket(family) as server:
@@ -74,6 +76,18 @@ def test_a_proxy_that_breaks_tls_gives_no_byte_of_a_source_and_is_named(
     assert done.returncode == 69
     assert done.stdout.splitlines()[1].startswith(f"interlock: tried {place}: ")
     assert not (tmp_path / FILE).exists()
+
+
+@pytest.mark.promise
+@pytest.mark.parametrize("length", [b"", b"Content-Length: 1000000\r\n"])
+def test_an_answer_that_comes_in_drops_or_without_end_is_not_waited_for(
+    length: bytes, deadline: None, tmp_path: Path
+) -> None:
+    drops = [b"HTTP/1.0 200 OK\r\n" + length + b"\r\n", *[b"x"] * 1000]
+    with listening(socket.AF_INET, "127.0.0.1", *drops, pause_s=0.02) as port:
+        upstream = Upstream("", tmp_path, tmp_path, lambda _: None, patience_s=0.1)
+        with pytest.raises(UnansweredError, match="bytes came in 3 s"):
+            upstream.get(f"http://127.0.0.1:{port}/", 2**20)
 
 
 def may_not_write(*words: str) -> list[str]:

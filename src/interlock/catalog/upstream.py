@@ -12,6 +12,7 @@ import lzma
 import re
 import subprocess
 import tempfile
+import time
 import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -30,6 +31,8 @@ SOURCES = "main/source/Sources.xz"
 ARCHIVE = re.compile(rb"^ ([0-9a-f]{64}) \d+ python\d\.\d+_(\d+\.\d+\.\d+)\.orig\.tar\.xz$", re.MULTILINE)
 HEADER = re.compile(rb"^(Version|Date): (.+)$", re.MULTILINE)
 MOST_FILE = 128 * MIB
+# How often a server may be waited for within one answer.
+DROPS = 30
 KEY = re.compile(r"-----BEGIN PGP PUBLIC KEY BLOCK-----\n(?:.+\n)*\n([^-=]+=*)")
 verify: Any = LazyModule("sigstore.verify", "update")
 models: Any = LazyModule("sigstore.models", "update")
@@ -140,12 +143,22 @@ class Upstream:
                 size = int(answer.headers.get("Content-Length") or 0)
                 if tells and size <= most:
                     self.say(f"fetch   {url}, {f'{size / 1e6:.1f}' if size else f'at most {most / 1e6:.0f}'} MB")
-                data = b"" if size > most else answer.read(most + 1)
+                data = b"" if size > most else self._read(answer, most)
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise UnansweredError(f"{url}: {getattr(error, 'reason', error)}") from None
         if max(size, len(data)) > most or len(data) < size:
             raise UnansweredError(f"{url}: {len(data)} of {size or 'too many'} bytes came, {most} are read at most")
         return data
+
+    def _read(self, answer: http.client.HTTPResponse, most: int) -> bytes:
+        """Return what comes, up to a byte more than may; TimeoutError for what comes in drops."""
+        parts, length, end_s = [], 0, time.monotonic() + DROPS * self.patience_s
+        while length <= most and (part := answer.read1(most + 1 - length)):
+            parts.append(part)
+            length += len(part)
+            if time.monotonic() > end_s:
+                raise TimeoutError(f"{length} bytes came in {DROPS * self.patience_s:g} s")
+        return b"".join(parts)
 
     def signer(self, release: Release, data: bytes, url: str) -> str:
         """Return who signed a release's file; empty if no place has a signature, or it cannot be checked here.
