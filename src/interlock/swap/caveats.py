@@ -23,6 +23,12 @@ APT = re.compile(rf"{AT_COMMAND}(?:apt-get|apt|aptitude)\b[^;&|\n]*\binstall\b([
 PIP = re.compile(r"\bpip[\d.]*\s+(?:--\S+\s+)*(?:install|wheel|download)\b")
 # Of Debian, with its own libpython.
 EMBEDDING = re.compile(r"(?:uwsgi-plugin-(?:asyncio-)?python3|libapache2-mod-wsgi-py3)(?:=\S*)?")
+# What names a user, a folder or a text, and runs nothing of that name.
+NAMES_ALONE = re.compile(
+    rf"{AT_COMMAND}(?:useradd|groupadd|adduser|addgroup|usermod|chown|chgrp|chmod|mkdir|install|rm|cp|mv|ln|touch|echo)"
+    r"\s[^;&|\n]*",
+    re.MULTILINE,
+)
 # What needs a part of python:X-slim that a variant may lack, by the difference's name (variants/differences.toml).
 USERS = {
     "pip": PIP,
@@ -192,7 +198,7 @@ def difference_caveats(use: Use, to: NewImage, brought: Collection[str] = ()) ->
         # A free-threaded build differs in its version alone, which is in the list of paths.
         matters = name in to.differences and name not in brought and not use.foreign
         matters = matters and not (name == "site-packages" and to.free_threaded)
-        match = users.search(use.text) if matters and (use.runs or name in {"libpython", "site-packages"}) else None
+        match = users.search(NAMES_ALONE.sub("", use.text) if use.runs else use.text) if matters and (use.runs or name in {"libpython", "site-packages"}) else None
         if match:
             out = way_out(name, to)
             used = match[0].strip(' [";&|(`')
