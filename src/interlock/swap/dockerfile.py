@@ -392,10 +392,11 @@ def read_dockerfile(
     starts = [at for at, each in enumerate(instructions) if each.keyword == "FROM" and each.arguments]
     head = instructions[: starts[0]] if starts else instructions
     arguments = _arguments(head, given or {})
+    values = {name: argument.value for name, argument in arguments.items()}
     stages: list[Stage] = []
     placed: list[tuple[Stage | None, Instruction]] = [(None, instruction) for instruction in head]
     for at, end in zip(starts, [*starts[1:], len(instructions)], strict=False):
-        stage = _stage(instructions[at], tuple(instructions[at + 1 : end]), arguments, stages)
+        stage = _stage(instructions[at], tuple(instructions[at + 1 : end]), (arguments, values), stages)
         stages.append(stage)
         placed += [(stage, instruction) for instruction in instructions[at:end]]
     return Dockerfile(text, tuple(placed), arguments, tuple(stages))
@@ -423,13 +424,17 @@ def unquoted(word: str) -> str:
 
 
 def _stage(
-    instruction: Instruction, body: tuple[Instruction, ...], arguments: Mapping[str, Argument], before: Sequence[Stage]
+    instruction: Instruction,
+    body: tuple[Instruction, ...],
+    above: tuple[Mapping[str, Argument], Mapping[str, str]],
+    before: Sequence[Stage],
 ) -> Stage:
+    arguments, values = above
     token, *rest = instruction.arguments
     word = unquoted(token.text)
     image, missing = word, None
     try:
-        image = expand(word, {name: argument.value for name, argument in arguments.items()})
+        image = expand(word, values)
         missing = next((variable.name for variable in variables(image)), None)
     except NoValue as lacking:
         missing = lacking.name
