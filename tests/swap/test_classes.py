@@ -79,7 +79,7 @@ def missed(case: dict[str, Any], said: Said) -> Iterator[str]:
 
 def alarms(case: dict[str, Any], said: Said) -> Iterator[str]:
     expected = [parts(one) for one in case.get("says", [])]
-    froms = {at for at, line in enumerate(case["text"].lstrip("\n").splitlines(), 1) if line.startswith("FROM")}
+    froms = {at for at, line in enumerate(case["text"].lstrip("\n").splitlines(), 1) if line.upper().startswith("FROM")}
     for weight, line, text in said.warnings:
         heavy = weight == Weight.BREAKS.value or (weight == Weight.MAY_BREAK.value and line not in froms and line)
         if heavy and not case.get("others") and not any(one[:2] == (weight, line) for one in expected):

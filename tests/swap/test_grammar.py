@@ -12,6 +12,7 @@ from interlock.errors import SwapError
 from interlock.swap.dockerfile import parse_instructions, read_dockerfile
 from interlock.swap.edits import reverted, swapped_dockerfile
 from interlock.swap.image_names import NewImage
+from tests.swap.differential import counted
 from tests.swap.grammar import grammatical
 from tests.swap.samples import FREE, PLAIN
 
@@ -83,3 +84,9 @@ def test_only_images_and_what_a_comment_marks_change(text: str, to: NewImage, pa
             or "python:3.12" not in stage.image
             or stage.index not in {one.index for one in read_dockerfile(text).stages if one.swappable}
         )
+
+
+def test_buildkit_agrees_about_every_instruction_of_odd_texts_and_all_come_back() -> None:
+    counts, wrong = counted(1000)
+    assert wrong == []
+    assert min(counts["BuildKit takes"], counts["swapped"]) > 200

@@ -6,7 +6,7 @@ import time
 
 from huey import SqliteHuey
 
-TASKS = 400
+TASKS = 1500
 queue = SqliteHuey(filename="/tmp/queue.db", fsync=False)
 done = threading.Semaphore(0)
 

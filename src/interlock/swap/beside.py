@@ -16,6 +16,7 @@ Beside = Callable[[str], str | None]
 # Of one file, and how many are asked for: a lock file has half a megabyte, and most names are no files.
 MOST_BESIDE, MOST_ASKED = 2 * untrusted.MIB, 200
 INCLUDED = re.compile(r"^\s*(?:-r|--requirement)[\s=]+(\S+)")
+MOUNTED = re.compile(r"[=,](?:source|src)=([^,\s]+)")
 OF_SHELL = re.compile(r"[\s\"'$(){};&|<>=,\[\]]+")
 
 
@@ -61,12 +62,16 @@ class Copied:
     @staticmethod
     def by(instructions: Sequence[Instruction], beside: Beside) -> Copied:
         """Return what these bring; what they take from a stage is none of the context."""
-        taken = (
+        taken = [
             (one.line, source.removeprefix("./").strip("/"))
             for one in instructions
             if one.keyword in {"COPY", "ADD"} and not any(flag.text.startswith("--from") for flag in one.flags)
             for source in one.sources
-        )
+        ]
+        mounts = [(one.line, flag.text) for one in instructions for flag in one.flags if "type=bind" in flag.text]
+        for line, text in mounts:
+            source = MOUNTED.search(text)
+            taken += [(line, source[1].removeprefix("./").strip("/") if source else "")] if "from=" not in text else []
         return Copied(beside, tuple((line, "" if source in {".", "*"} else source) for line, source in taken))
 
     def find(self, name: str) -> CopiedFile | None:

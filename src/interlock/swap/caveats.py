@@ -23,6 +23,14 @@ APT = re.compile(rf"{AT_COMMAND}(?:apt-get|apt|aptitude)\b[^;&|\n]*\binstall\b([
 PIP = re.compile(r"\bpip[\d.]*\s+(?:--\S+\s+)*(?:install|wheel|download)\b")
 # Of Debian, with its own libpython.
 EMBEDDING = re.compile(r"(?:uwsgi-plugin-(?:asyncio-)?python3|libapache2-mod-wsgi-py3)(?:=\S*)?")
+# Signs between commands, and how much of a command is looked at.
+COMMANDS, LONGEST_COMMAND = re.compile(r"([;&|\n])"), 4096
+# What names a user, a folder or a text, and runs nothing of that name.
+NAMES_ALONE = re.compile(
+    rf"{AT_COMMAND}(?:useradd|groupadd|adduser|addgroup|usermod|chown|chgrp|chmod|mkdir|install|rm|cp|mv|ln|touch|echo)"
+    r"\s[^;&|\n]*",
+    re.MULTILINE,
+)
 # What needs a part of python:X-slim that a variant may lack, by the difference's name (variants/differences.toml).
 USERS = {
     "pip": PIP,
@@ -32,7 +40,7 @@ USERS = {
         re.I,
     ),
     "threads": re.compile(
-        rf"(?:{AT_COMMAND}(?:\S*/)?|\s-m\s+)(?:gunicorn|uvicorn|hypercorn|waitress|celery|daphne)\b", re.M
+        rf"(?:{AT_COMMAND}(?:[^\s;&|(`]*/)?|\s-m\s+)(?:gunicorn|uvicorn|hypercorn|waitress|celery|daphne)\b", re.M
     ),
     # That of an environment is the same everywhere.
     "site-packages": re.compile(r"/usr/local/lib/python[^/\s]+/site-packages"),
@@ -70,6 +78,13 @@ class Use:
     keyword: str = "CMD"
     foreign: bool = False  # it brings files of another Python, which stays
     expanded: str = ""  # the text with the values of its variables, as far as the file has them
+
+    def __post_init__(self) -> None:
+        """Leave out what of one command is longer than any is: patterns look from each word of it to its end."""
+        for name in ("text", "expanded"):
+            if len(value := getattr(self, name)) > LONGEST_COMMAND:
+                cut = "".join(part[:LONGEST_COMMAND] for part in COMMANDS.split(value))
+                object.__setattr__(self, name, cut)
 
     @property
     def full(self) -> str:
@@ -192,7 +207,11 @@ def difference_caveats(use: Use, to: NewImage, brought: Collection[str] = ()) ->
         # A free-threaded build differs in its version alone, which is in the list of paths.
         matters = name in to.differences and name not in brought and not use.foreign
         matters = matters and not (name == "site-packages" and to.free_threaded)
-        match = users.search(use.text) if matters and (use.runs or name in {"libpython", "site-packages"}) else None
+        match = (
+            users.search(NAMES_ALONE.sub("", use.text) if use.runs else use.text)
+            if matters and (use.runs or name in {"libpython", "site-packages"})
+            else None
+        )
         if match:
             out = way_out(name, to)
             used = match[0].strip(' [";&|(`')

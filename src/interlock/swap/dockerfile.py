@@ -17,12 +17,12 @@ from functools import cached_property
 
 from interlock.errors import SwapError
 from interlock.swap.image_names import ImageLine, PythonImage, find_image_line, python_image
-from interlock.swap.variables import NoValue, Variable, expand, fits, sole_variable, variables
-from interlock.untrusted import parse_json
+from interlock.swap.variables import NoValue, Variable, expand, fits, sole_variable, unquoted, variables
 
 BOM = "\ufeff"
 # White space as Go's unicode.IsSpace defines it; Python's str.isspace differs.
 SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+JSON = json.JSONDecoder()
 RUNS = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL"})
 WORD = re.compile(r"[^\t\v\f\r \n]+")
 DIRECTIVE = re.compile(rf"#[{SPACE}]*([a-zA-Z][a-zA-Z0-9]*)[\t\f\r ]*=[\t\f\r ]*(.+?)[\t\f\r ]*")
@@ -33,9 +33,11 @@ HEREDOC = re.compile(r"\d*<<(-?)([^<]+)")
 # What reads a heredoc that is no script of the shell: a program before it or named in its first line, or a file.
 OTHER_HEREDOC = re.compile(r"(?:python|node|perl|ruby|cat|tee)[\d.]*\s[^;&|\n]*<<|<<[^\n]*>|#!")
 SPACES = re.compile(f"[{SPACE}]*")
-FLAG = re.compile(rf"--(?:\"[^\"]*\"|'[^']*'|[^{SPACE}\"'])*")
+FLAG = re.compile(rf"--(?:\\.|\"(?:\\.|[^\"\\])*(?:\"|\Z)|'(?:\\.|[^'\\])*(?:'|\Z)|[^{SPACE}\"'\\])*")
 FROM_OPTION = re.compile(r"(?:^--from=|[=,]from=)([^,\s]+)")
 MOUNT_SOURCE = re.compile(r"(?<=[=,])(?:source|src)=[^,\s]*")
+# A default that names an image: its tag is not a path.
+IMAGE = re.compile(r"(?!/)(?:[^/\s]+\.[^/\s]+/|\S*[:@])")
 # What of a Python's own files makes a stage without Python run that one: `COPY --from=build /usr/local /usr/local`.
 INTERPRETER = re.compile(
     r"/(?:usr(?:/local)?(?:/(?:bin|lib))?|opt)?/?|.*/(?:lib|bin)/(?:python|pypy)[\d.]*[a-z]{0,2}\*?/?"
@@ -90,6 +92,9 @@ class Instruction:
         behind = self._skip(self._skip(0, WORD), SPACES)
         flags = []
         while match := FLAG.match(self.text, behind):
+            if match[0] == "--" and self.text[match.end() : match.end() + 1] in {"", *SPACE}:  # it ends the flags
+                behind = self._skip(match.end(), SPACES)
+                break
             flags.append(self.word(*match.span()))
             behind = self._skip(match.end(), SPACES)
         return flags, [self.word(*match.span()) for match in WORD.finditer(self.text, behind)]
@@ -107,7 +112,7 @@ class Instruction:
         """Return where the last argument of COPY or ADD starts."""
         if not self.arguments:
             return self.start
-        if is_list(self.text[self.text.find("[") :] if "[" in self.text else ""):
+        if listed(self.text[self.text.find("[") :] if "[" in self.text else "") is not None:
             return self.offsets[self.text.rfind('"', 0, self.text.rfind('"'))]
         return self.arguments[-1].span.start
 
@@ -125,7 +130,8 @@ class Instruction:
         text = self.text
         if self.keyword in RUNS:
             text = re.sub(r"^\s*\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", text, count=1)
-            text = " ".join(json.loads(text)) if is_list(text) else text
+            words = listed(text)
+            text = text if words is None else " ".join(words)
         return f"{text}\n{self.heredoc if OTHER_HEREDOC.search(text + self.heredoc[:2]) is None else ''}"
 
     def _skip(self, at: int, what: re.Pattern[str]) -> int:
@@ -254,7 +260,7 @@ def _announced_heredocs(keyword: str, joined: str) -> list[tuple[bool, str]]:
     arguments = _behind_first_word(joined)
     if keyword == "ONBUILD":
         keyword, arguments = (arguments.split() or [""])[0].upper(), _behind_first_word(arguments)
-    if keyword not in WITH_HEREDOC or is_list(arguments):
+    if keyword not in WITH_HEREDOC or listed(arguments) is not None:
         return []
     matches = [HEREDOC.fullmatch(word) for word in shell_words(arguments)]
     return [(bool(match[1]), name) for match in matches if match and (name := _heredoc_name(match[2]))]
@@ -264,16 +270,15 @@ def _behind_first_word(text: str) -> str:
     return "".join(text.split(None, 1)[1:])
 
 
-def is_list(arguments: str) -> bool:
-    """Return whether the arguments after any flags are a JSON list of strings."""
+def listed(arguments: str) -> list[str] | None:
+    """Return the strings of the JSON list that follows any flags; None without one. What is behind it is not read."""
     start = arguments.find("[")
     if start < 0 or not all(word.startswith("--") for word in arguments[:start].split()):
-        return False
-    try:
-        value = parse_json(arguments[start:])
-    except ValueError:
-        return False
-    return isinstance(value, list) and all(isinstance(part, str) for part in value)
+        return None
+    with suppress(ValueError, RecursionError):
+        value, _ = JSON.raw_decode(arguments, start)
+        return value if all(isinstance(part, str) for part in value) else None
+    return None
 
 
 def shell_words(text: str) -> list[str]:
@@ -365,6 +370,11 @@ class Dockerfile:
         return {name: frozenset(indexes) for name, indexes in users.items()}
 
     @cached_property
+    def image_defaults(self) -> tuple[Span, ...]:
+        """Return where the defaults of ARGs are that name images."""
+        return tuple(argument.span for argument in self.arguments.values() if IMAGE.match(unquoted(argument.raw)))
+
+    @cached_property
     def in_defaults(self) -> frozenset[str]:
         """Return the variables in the defaults of ARGs."""
         return frozenset(variable.name for argument in self.arguments.values() for variable in argument.variables)
@@ -392,10 +402,11 @@ def read_dockerfile(
     starts = [at for at, each in enumerate(instructions) if each.keyword == "FROM" and each.arguments]
     head = instructions[: starts[0]] if starts else instructions
     arguments = _arguments(head, given or {})
+    values = {name: argument.value for name, argument in arguments.items()}
     stages: list[Stage] = []
     placed: list[tuple[Stage | None, Instruction]] = [(None, instruction) for instruction in head]
     for at, end in zip(starts, [*starts[1:], len(instructions)], strict=False):
-        stage = _stage(instructions[at], tuple(instructions[at + 1 : end]), arguments, stages)
+        stage = _stage(instructions[at], tuple(instructions[at + 1 : end]), (arguments, values), stages)
         stages.append(stage)
         placed += [(stage, instruction) for instruction in instructions[at:end]]
     return Dockerfile(text, tuple(placed), arguments, tuple(stages))
@@ -417,19 +428,18 @@ def _arguments(head: Sequence[Instruction], given: Mapping[str, str]) -> dict[st
     return arguments
 
 
-def unquoted(word: str) -> str:
-    """Return a word without its quotes."""
-    return re.sub(r"\"((?:\\.|[^\"\\])*)\"|'([^']*)'", lambda match: match[1] or match[2] or "", word)
-
-
 def _stage(
-    instruction: Instruction, body: tuple[Instruction, ...], arguments: Mapping[str, Argument], before: Sequence[Stage]
+    instruction: Instruction,
+    body: tuple[Instruction, ...],
+    above: tuple[Mapping[str, Argument], Mapping[str, str]],
+    before: Sequence[Stage],
 ) -> Stage:
+    arguments, values = above
     token, *rest = instruction.arguments
     word = unquoted(token.text)
     image, missing = word, None
     try:
-        image = expand(word, {name: argument.value for name, argument in arguments.items()})
+        image = expand(word, values)
         missing = next((variable.name for variable in variables(image)), None)
     except NoValue as lacking:
         missing = lacking.name

@@ -20,15 +20,16 @@ FIRST_UV = (0, 5)  # that knows the names of free-threaded builds
 OTHER_PATH = re.compile(
     r"(?<!\S)PATH[=\s]\"?[^\s:$]*(?:conda|mamba|miniforge|/\.?pyenv/|/\.pixi/|/mise/|/\.?asdf/)[^\s:]*"
 )
-CONDA = r"(?:\S*/)?(?:conda|mamba|micromamba)"
+IN_FOLDER = r"(?:[^\s;&|(`]{0,4096}/)?"
+CONDA = rf"{IN_FOLDER}(?:conda|mamba|micromamba)"
 OTHERS_ASK = re.compile(
     rf"{AT_COMMAND}((?:poetry\s+env\s+use|pdm\s+use|pipenv\s[^;&|]*--python|pyenv\s+(?:install|global|local)"
-    rf"|{CONDA}\s+(?:env\s+)?(?:create|install|update)|hatch\s+python\s+install|(?:\S*/)?pixi\s+(?:install|global|add))\b)",
+    rf"|{CONDA}\s+(?:env\s+)?(?:create|install|update)|hatch\s+python\s+install|{IN_FOLDER}pixi\s+(?:install|global|add))\b)",
     re.MULTILINE,
 )
 OTHERS_RUN = re.compile(
-    rf"{AT_COMMAND}({CONDA}\s+(?:run|activate)\b|(?:\S*/)?pixi\s+(?:run|shell|exec)\b"
-    r"|(?=\S*(?:conda|mamba|miniforge|/\.pixi/))\S*/bin/(?:python|pip)[\d.]*)",
+    rf"{AT_COMMAND}({CONDA}\s+(?:run|activate)\b|{IN_FOLDER}pixi\s+(?:run|shell|exec)\b"
+    r"|(?=[^\s;&|(`]*(?:conda|mamba|miniforge|/\.pixi/))[^\s;&|(`]*/bin/(?:python|pip)[\d.]*)",
     re.MULTILINE,
 )
 # Which Python these take is in files of the project, as tests/proofs/test_installers.py has it of the real ones.
@@ -43,7 +44,7 @@ PROJECTS_CHOICE = {
     "nox": "ends or skips where the noxfile's sessions name another Python: name {0} there",
 }
 # Where a program of Python's is called: by its name, as a module, or by uvx.
-CALLED = rf"(?:{AT_COMMAND}(?:\S*/)?|\s-m\s+|\buvx\s+(?:--\S+\s+)*)"
+CALLED = rf"(?:{AT_COMMAND}{IN_FOLDER}|\s-m\s+|\buvx\s+(?:--\S+\s+)*)"
 INSTALLER = re.compile(
     rf"{CALLED}(?:(tox|nox)(?![\w.=/-])|(pdm|pipenv|hatch)"
     r"\s+(?:-\S+\s+)*(?:install|sync|update|add|lock|run|build|env|venv|test|shell|export)\b)",

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from interlock.swap.dockerfile import Dockerfile, Instruction, Span, Stage, line_of, unquoted
+from interlock.swap.dockerfile import Dockerfile, Instruction, Span, Stage, line_of
 from interlock.swap.image_names import NewImage
-from interlock.swap.variables import NoValue, expand
+from interlock.swap.variables import NoValue, expand, unquoted
 
 # Suffixes of Debian packages and of image tags: these versions are not python:X's, so they stay.
 PACKAGE = r"(?!-(?:dev|venv|distutils|minimal|full|dbg|tk|doc|examples|slim|alpine|bookworm|bullseye|trixie)\b)"
@@ -29,8 +29,6 @@ VERSION_TOKEN = re.compile(
     rf"|(?:(?<=--python )|(?<=--python=)|(?<=[ \t]-p )|(?<=UV_PYTHON=))(?P<option>\d+\.\d+t?|{VARIABLE})"
     r"(?![A-Za-z0-9_.])"
 )
-# A default that names an image: its tag is not a path.
-IMAGE = re.compile(r"(?!/)(?:[^/\s]+\.[^/\s]+/|\S*[:@])")
 # Where Debian's own Python is.
 SYSTEM = ("/usr/lib/", "/usr/bin/", "/usr/include/", "/usr/share/")
 # What says that a linker's `-lpython3.X` is Debian's too.
@@ -109,7 +107,6 @@ def version_tokens(dockerfile: Dockerfile, stage: Stage | None, instruction: Ins
     if instruction.keyword in WITHOUT_PATHS:
         return []
     text = dockerfile.text
-    images = [argument.span for argument in dockerfile.arguments.values() if IMAGE.match(unquoted(argument.raw))]
     tokens = []
     packages: list[Span] | None = None
     for piece in instruction.pieces:
@@ -120,7 +117,12 @@ def version_tokens(dockerfile: Dockerfile, stage: Stage | None, instruction: Ins
             path = text[max(start, word.start) : match.start()]
             linked = text.startswith("-l", match.start() - 2) and SYSTEM_HEADERS in instruction.text
             path = path.removeprefix("-I").removeprefix("-L")
-            if linked or path.startswith(SYSTEM) or BROUGHT.search(path) or _within(match.start(), images):
+            if (
+                linked
+                or path.startswith(SYSTEM)
+                or BROUGHT.search(path)
+                or _within(match.start(), dockerfile.image_defaults)
+            ):
                 continue
             if "/" in path or not _within(match.start(), packages):
                 owner, context = _source(stage, instruction, match.start())

@@ -11,15 +11,16 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion
 
 from interlock.swap.beside import Copied, CopiedFile
-from interlock.swap.caveats import AT_COMMAND, Caveat, Use, Weight, difference_caveats
+from interlock.swap.caveats import AT_COMMAND, COMMANDS, Caveat, Use, Weight, difference_caveats
 from interlock.swap.debian import official
 from interlock.swap.image_names import Flavour, NewImage, PythonImage
 
-REQUIREMENTS = re.compile(r"\b(?:pip[\d.]*|uv)\b[^;&|\n]*?\s(?:-r|--requirement)[=\s]*([^\s;&|\"']+)")
-INSTALLS_PROJECT = re.compile(
-    r"\b(uv\s+sync|poetry\s+(?:install|sync)|pdm\s+(?:install|sync)"
-    r"|(?:uv\s+)?pip[\d.]*\s+install\b(?=[^;&|\n]*\s\"?(?:-e\s*|--editable[=\s])?(?:\.|/[\w./-]+)(?:\[[\w,-]*\])?\"?(?:[\s;&|]|$)))"
+INSTALLS = re.compile(
+    r"\b(?:(uv\s+sync|poetry\s+(?:install|sync)|pdm\s+(?:install|sync))|(?:uv\s+)?pip[\d.]*\s+install)\b"
 )
+REQUIREMENTS = re.compile(r"\s(?:-r|--requirement)[=\s]*([^\s\"']+)")
+# The project itself, as pip is told it: a folder, with extras.
+OWN_FOLDER = re.compile(r"\s[\"']?(?:-e\s*|--editable[=\s])?(?:\.|/[\w./-]+)(?:\[[\w,-]*\])?[\"']?(?=\s|$)")
 SCRIPT = re.compile(rf"{AT_COMMAND}(?:(?:ba|da)?sh\s+(?:-\w+\s+)*|\.\s+|source\s+)?([\w./-]*\w+\.?\w*)", re.MULTILINE)
 SCRIPTS = re.compile(r"#!.*\b(?:ba|da|a)?sh\b|(?!#!)")
 PROJECT, LOCKS = "pyproject.toml", {"uv": "uv.lock", "poetry": "poetry.lock", "pdm": "pdm.lock"}
@@ -58,17 +59,28 @@ def project_caveats(
 
 def required(use: Use, copied: Copied) -> Iterator[tuple[CopiedFile, int, str]]:
     """Yield the lines that name packages, of the files by which a line installs them."""
-    for match in REQUIREMENTS.finditer(use.full):
+    for match in (
+        match for part in COMMANDS.split(use.full) if INSTALLS.search(part) for match in REQUIREMENTS.finditer(part)
+    ):
         if file := copied.find(match[1]):
             for one in copied.with_included(file):
                 yield from ((one, number, line) for number, line in _lines(one.text) if not line.startswith("#"))
-    if found := INSTALLS_PROJECT.search(use.full):
-        installer = found[1].split()[0]
+    if installer := _installer(use):
+        installer = installer.split()[0]
         lock = copied.find(LOCKS[installer]) if installer in LOCKS else None
         if lock is not None:
             yield from ((lock, number, line) for number, line in _lines(lock.text) if line.startswith("name = "))
         elif project := copied.find(PROJECT):
             yield from _dependencies(project)
+
+
+def _installer(use: Use) -> str:
+    """Return what installs the project itself: `uv sync`; empty if nothing does."""
+    for part in COMMANDS.split(use.full):
+        found = INSTALLS.search(part)
+        if found and (found[1] or OWN_FOLDER.search(part, found.end())):
+            return " ".join(found[0].split())
+    return ""
 
 
 def _lines(text: str) -> list[tuple[int, str]]:
@@ -100,9 +112,9 @@ def _at(held: Any, *keys: str, kind: type) -> Any:
 
 def _admitted(use: Use, copied: Copied, to: NewImage) -> Iterator[Caveat]:
     """Yield that an installer ends because the project does not admit the new image's Python."""
-    match = INSTALLS_PROJECT.search(use.full)
-    file = copied.find(PROJECT) if match else None
-    if match is None or file is None:
+    installer = _installer(use)
+    file = copied.find(PROJECT) if installer else None
+    if file is None:
         return
     held = _toml(file.text)
     asked = {
@@ -112,9 +124,7 @@ def _admitted(use: Use, copied: Copied, to: NewImage) -> Iterator[Caveat]:
     for key, text in asked.items():
         if text and not admits(text, to.version or to.python.rstrip("t")):
             number = next((number for number, line in _lines(file.text) if line.startswith(key)), 1)
-            said = (
-                f"{file.name}:{number}: {key} is {text}, which {to.version} is not: {' '.join(match[1].split())} ends"
-            )
+            said = f"{file.name}:{number}: {key} is {text}, which {to.version} is not: {installer} ends"
             yield Caveat(use.line, f"{said}; widen it there, and lock again", Weight.BREAKS)
 
 

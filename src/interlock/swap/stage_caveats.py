@@ -17,13 +17,13 @@ from interlock.swap.caveats import (
     is_for,
     other_platform,
 )
-from interlock.swap.dockerfile import INTERPRETER, Dockerfile, Instruction, Stage, Taken, line_of, unquoted
+from interlock.swap.dockerfile import INTERPRETER, Dockerfile, Instruction, Stage, Taken, line_of
 from interlock.swap.image_names import Maker, NewImage
 from interlock.swap.other_bases import older_libraries
 from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import INSTALLED, with_variables
 from interlock.swap.system import use_caveats
-from interlock.swap.variables import shell_expanded
+from interlock.swap.variables import shell_expanded, unquoted
 
 # Paths with packages of a Python, by the names that people give them.
 PACKAGES = re.compile(r"(?:site|dist)-packages|venv|/lib/python|/install\b|/deps\b|/packages\b")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from interlock.swap.beside import Copied
 from interlock.swap.caveats import (
     AT_COMMAND,
+    COMMANDS,
     EMBEDDING,
     Caveat,
     Use,
@@ -34,6 +35,8 @@ SUITE_NAMED = re.compile(
 IN_ADDRESS = re.compile(r"://[^\s\"']{1,200}?/((?:debian|Debian)[/_-]?1[0-2])(?=[/_\s\"'.-])")
 # What adds the archive of somebody else, which may have packages that Debian has not.
 OTHERS_ARCHIVE = re.compile(r"sources\.list\.d/(?!debian\.sources)[\w.*-]+\.(?:list|sources)|\badd-apt-repository\b")
+# What brings a program that its words name.
+BRINGS = re.compile(r"\b(?:install|add|inject|curl|wget)\b|^(?:COPY|ADD)\b")
 READS_NAMES = re.compile(r"\bxargs\b|\bcat\b|<|\bgrep\b")
 RELEASES = {"bullseye": "11", "bookworm": "12", "trixie": "13"}
 MARKED_VERSION = re.compile(r"(?:deb|bpo)(\d\d)(?:u|\b)")
@@ -194,18 +197,15 @@ def _brought(
     """Yield the programs that nothing in the file installs, so that an image with more than Python had them."""
     if old is None or not (old.copied or old.maker is Maker.OTHER):
         return
-    everything = "\n".join(use.full for use in uses)
+    parts = [part for use in uses for part in COMMANDS.split(use.full if use.runs else f"{use.keyword} {use.text}")]
+    installing = [part for part in parts if BRINGS.search(part)]
     for use in run:
         for match in COMMAND.finditer(use.full):
             program = match[1].rpartition("/")[2]
-            todo = official()["brought"].get(program)
-            brings = re.compile(
-                rf"(?:\b(?:install|add|inject)\b|\bcurl\b|\bwget\b)[^;&|\n]*[\s/]{program}\b"
-                rf"|^(?:COPY|ADD)\b.*/{program}\b",
-                re.MULTILINE,
-            )
-            required_ = any(re.match(rf"\W*(?:name = \")?{program}\b", line) for line in requirements)
-            if todo and not required_ and not brings.search(everything):
+            if (todo := official()["brought"].get(program)) is None:
+                continue
+            named = re.compile(rf"(?:[\s/\"']|^\W*name = \"){program}\b|^{program}\b")
+            if not any(named.search(part) for part in (*installing, *requirements)):
                 said = f"runs {program}, which nothing here installs and the new image does not have: {todo}"
                 yield Caveat(use.line, said, Weight.BREAKS)
 

@@ -153,3 +153,8 @@ def shell_expanded(text: str, values: Mapping[str, str]) -> str:
     if len(text) + text.count("$") * longest > MOST_EXPANDED:
         return text
     return USED.sub(lambda match: known.get(match[1] or match[2], match[0]), text)
+
+
+def unquoted(word: str) -> str:
+    """Return a word without its quotes."""
+    return re.sub(r"\"((?:\\.|[^\"\\])*)\"|'([^']*)'", lambda match: match[1] or match[2] or "", word)
