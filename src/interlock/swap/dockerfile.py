@@ -29,7 +29,7 @@ DIRECTIVE = re.compile(rf"#[{SPACE}]*([a-zA-Z][a-zA-Z0-9]*)[\t\f\r ]*=[\t\f\r ]*
 DIRECTIVES = frozenset({"syntax", "escape", "check"})
 WITH_HEREDOC = frozenset({"RUN", "COPY", "ADD"})
 SHELL_WORD = re.compile(r"(?:\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\])+", re.DOTALL)
-HEREDOC = re.compile(r"\d*<<(-?)([^<]+)")
+HEREDOC = re.compile(r"\d*<<(-?)([^<]*)")
 # What reads a heredoc that is no script of the shell: a program before it or named in its first line, or a file.
 OTHER_HEREDOC = re.compile(r"(?:python|node|perl|ruby|cat|tee)[\d.]*\s[^;&|\n]*<<|<<[^\n]*>|#!")
 SPACES = re.compile(f"[{SPACE}]*")
