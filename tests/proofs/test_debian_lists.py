@@ -1,4 +1,4 @@
-"""The table of what trixie has not, against apt in the base itself: what is gone does not install, what is named does."""
+"""The tables of Debian and of the official image, against apt in the base and against an image of ours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from interlock.catalog.project import load
 from interlock.engine.build.base import debian_mirrors, local_tag
-from interlock.swap.debian import table
+from interlock.swap.debian import official, table
 from tests.builders import ROOT
 
 # Of people's files; and of the others so many, by chance.
@@ -32,3 +32,11 @@ def test_apt_agrees_about_what_is_gone_and_what_is_in_its_place(tmp_path: Path) 
     base = local_tag(load(ROOT).bases["trixie"])
     done = subprocess.run([*command, base, "bash"], input=JUDGE, capture_output=True, text=True, check=True)
     assert done.stdout.split("\n") == ["judged", ""]
+
+
+def test_an_image_has_what_the_official_slim_image_has_but_for_what_is_declared() -> None:
+    image = load(ROOT).variants["cpython-3.14t"].image_tag
+    listing = ["docker", "run", "--rm", image, "dpkg-query", "-W", "-f", "${Package}\\n"]
+    ours = set(subprocess.run(listing, capture_output=True, text=True, check=True).stdout.split())
+    assert table().slim - ours == table().slim & official()["lacking"].keys() == {"adduser"}
+    assert ours - table().slim == {"libexpat1"}
