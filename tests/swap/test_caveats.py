@@ -479,3 +479,12 @@ def test_commands_of_alpines_packages_are_told_with_debians(line: str, told: boo
 )
 def test_another_release_in_a_line_for_apt_is_told(line: str, told: bool) -> None:
     assert says(f"FROM python:3.13-slim\n{line}\n", "names bookworm") == ([2] if told else [])
+
+
+@pytest.mark.parametrize(
+    "image", ["python:3.12", "python:3.8.1-slim-buster", "python:3.12-alpine", "registry.example/team/python:3.11"]
+)
+def test_of_a_file_of_two_lines_three_things_are_said_at_most(image: str) -> None:
+    text = f"FROM {image}\nRUN apt-get install -y libgl1-mesa-glx netcat && pip install x\n"
+    for to in (FREE, PLAIN, replace(PLAIN, unoptimised=True, reference="localhost/x")):
+        assert len(by_weight(swapped_dockerfile(text, to, None, paths=False).warnings)) <= 3

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from interlock.catalog.variants import Proof
 from interlock.catalog.variants import ThreadFlavour as Flavour
-from interlock.engine.run.user_images import Recipe
-from interlock.errors import SwapError
+from interlock.engine.run.user_images import CLASSIC, Recipe, UserBuilder
+from interlock.errors import BuildError, SwapError
 from interlock.swap.image_names import new_image
-from interlock.trial.builds import Copy, changes, copy_for
+from interlock.trial.builds import Copy, changes, copy_for, require_builder
 from tests.builders import ROOT, make_variant
 
 FREE = make_variant(
@@ -88,3 +89,18 @@ def test_the_examples_can_be_tried(path: Path) -> None:
     assert all(TAG in line for line in froms)
     assert "python3.13" not in "".join(line for line in text.splitlines() if not line.startswith("#"))
     assert path.parent.name in (ROOT / "examples/README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("FROM x\nRUN --mount=type=cache,target=/c true\n", 2),
+        ("FROM x\nRUN a\nRUN <<E\nb\nE\n", 3),
+        ("FROM x\nRUN a << b\nCOPY --from=a b c\n", 0),
+    ],
+)
+def test_what_only_buildkit_builds_is_refused_before_anything_is_built(tmp_path: Path, text: str, line: int) -> None:
+    recipe = Recipe(tmp_path, tmp_path / "Dockerfile", text=text)
+    require_builder(UserBuilder("BuildKit", is_buildkit=True), recipe)
+    with pytest.raises(BuildError, match=f":{line}") if line else contextlib.nullcontext():
+        require_builder(CLASSIC, recipe)

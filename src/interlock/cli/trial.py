@@ -40,6 +40,7 @@ from interlock.results.settings import Settings, Where, duration_word
 from interlock.results.trials import OWN, Trial
 from interlock.trial import options as trial_options
 from interlock.trial import planning
+from interlock.trial.builds import require_builder
 from interlock.trial.running import TrialRequest, run_trial
 from interlock.trial.workloads import Checks, ServicePlace
 
@@ -214,6 +215,7 @@ def trial_command(
     paths, known = open_project()
     containers = connect()
     builder = find_builder(containers.client)
+    require_builder(builder, recipe)
     places = trial_options.places_of(containers.facts()["cpus"], service.cpus, sweep=service.sweep)
     surroundings = service.surroundings(containers, places, checks.environment)
     choice = planning.Variants(containers, paths, known)

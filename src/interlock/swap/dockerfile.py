@@ -28,8 +28,8 @@ WORD = re.compile(r"[^\t\v\f\r \n]+")
 DIRECTIVE = re.compile(rf"#[{SPACE}]*([a-zA-Z][a-zA-Z0-9]*)[\t\f\r ]*=[\t\f\r ]*(.+?)[\t\f\r ]*")
 DIRECTIVES = frozenset({"syntax", "escape", "check"})
 WITH_HEREDOC = frozenset({"RUN", "COPY", "ADD"})
-SHELL_WORD = re.compile(r"(?:\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\])+", re.DOTALL)
-HEREDOC = re.compile(r"\d*<<(-?)([^<]+)")
+SHELL_WORD = re.compile(r"(?:\\(?:.|\Z)|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\])+", re.DOTALL)
+HEREDOC = re.compile(r"\d*<<(-?)([^<]*)")
 # What reads a heredoc that is no script of the shell: a program before it or named in its first line, or a file.
 OTHER_HEREDOC = re.compile(r"(?:python|node|perl|ruby|cat|tee)[\d.]*\s[^;&|\n]*<<|<<[^\n]*>|#!")
 SPACES = re.compile(f"[{SPACE}]*")
@@ -288,7 +288,7 @@ def shell_words(text: str) -> list[str]:
 
 def _heredoc_name(word: str) -> str:
     """Return a heredoc's name without quotes, which only turn variables off."""
-    return re.sub(r"\\(.)|'([^']*)'|\"([^\"]*)\"", lambda match: match[1] or match[2] or match[3] or "", word)
+    return re.sub(r"\\(.?)|'([^']*)'|\"([^\"]*)\"", lambda match: match[1] or match[2] or match[3] or "", word)
 
 
 @dataclass(frozen=True)

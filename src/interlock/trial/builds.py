@@ -8,6 +8,7 @@ without tests and load, before anybody relies on it.
 from __future__ import annotations
 
 import difflib
+import re
 import tempfile
 import uuid
 from collections.abc import Callable
@@ -19,15 +20,17 @@ from interlock.catalog.types import slug
 from interlock.catalog.variants import Gil, Mode, Variant
 from interlock.engine.docker import DockerEngine
 from interlock.engine.run import user_containers, user_images
-from interlock.engine.run.user_images import BuildSetup, Recipe, UserImage, find_builder
+from interlock.engine.run.user_images import CLASSIC, BuildSetup, Recipe, UserBuilder, UserImage, find_builder
 from interlock.errors import BuildError
 from interlock.measure.processes import OK
 from interlock.results.experiments import Built, Outcome, State
 from interlock.results.trials import OWN, TriedImage
 from interlock.swap.beside import beside
 from interlock.swap.contexts import context_names
+from interlock.swap.dockerfile import parse_instructions
 from interlock.swap.edits import swapped_dockerfile
 from interlock.swap.image_names import NewImage
+from interlock.swap.writing import read_file
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,23 @@ def changes(before: str, after: str) -> list[str]:
     return [line for line in diff if not line.startswith(("---", "+++"))]
 
 
+# What only BuildKit builds, by what an instruction has.
+NEEDS_BUILDKIT = re.compile(r"--(?:mount|network|security|link|parents|exclude)\b")
+
+
+def require_builder(builder: UserBuilder, recipe: Recipe) -> None:
+    """Raise BuildError, before anything is built, if the engine's classic builder cannot build a Dockerfile."""
+    if builder != CLASSIC:
+        return
+    text = read_file(recipe.dockerfile) if recipe.text is None else recipe.text
+    for instruction in parse_instructions(text):
+        flags = [found[0] for flag in instruction.flags if (found := NEEDS_BUILDKIT.match(flag.text))]
+        if needed := "a heredoc" if instruction.heredoc else flags[0] if flags else "":
+            problem = f"{needed} needs BuildKit, and this engine has its classic builder alone"
+            todo = "Install BuildKit's command: apt-get install docker-buildx."
+            raise BuildError(file=f"{recipe.dockerfile}:{instruction.line}", found=problem, todo=todo)
+
+
 # A service that cannot import what it needs has said so by then.
 WATCHED_S = 5.0
 
@@ -180,6 +200,7 @@ def build_and_start(
     with tempfile.TemporaryDirectory(prefix="interlock-swap-") as folder:
         shop = BuildSetup(engine.client, owner, Path(folder), cache, find_builder(engine.client))
         recipe = Recipe(dockerfile.parent, dockerfile, text=text)
+        require_builder(shop.builder, recipe)
         image = user_images.build_user_image(shop, recipe, "swapped", on_step)
         try:
             return user_containers.start_alone(engine.client, owner, image.image_id, WATCHED_S)
