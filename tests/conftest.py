@@ -45,7 +45,7 @@ MEASURING = {
         *("tests/integration/test_packages.py", "tests/integration/test_profiler.py", "tests/integration/test_why.py"),
         *("tests/measure/test_launch.py", "tests/proofs/"),
     ),
-    TRIALS: tuple(f"tests/integration/test_{name}.py" for name in ("misfortune", "stages", "trial")),
+    TRIALS: tuple(f"tests/integration/test_{name}.py" for name in ("misfortune", "next", "stages", "trial")),
 }
 BROWSER = "tests/browser/"  # one browser for all of them
 ENGINE = "tests/integration/"  # what else an engine builds: two that build the same toy would be in each other's way
