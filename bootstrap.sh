@@ -96,7 +96,10 @@ if command -v dpkg-query > /dev/null; then
         done ;;
     esac
     # One proof is that Podman does what Docker does.
-    case " $* " in *" proofs "*) install_debian_packages catatonit podman ;; esac
+    case " $* " in
+    *" proofs "*) install_debian_packages catatonit podman ;;
+    *" torture "*) install_debian_packages libfaketime ;; # a clock that jumps
+    esac
 fi
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
     say "Interlock needs Python 3.11 or newer as python3; found: $(python3 --version 2>&1 || true)"
