@@ -17,6 +17,7 @@ from interlock.errors import SwapError
 from interlock.swap import files
 from tests.swap.samples import FREE
 
+pytestmark = pytest.mark.slow
 SIZE, LIMIT = 99_000, 1_000_000
 MOST_S, MOST_MIB = 2.0, 300
 HEAD = "FROM python:3.12\n"
