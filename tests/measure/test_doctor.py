@@ -152,3 +152,14 @@ def test_a_lesser_probe_says_why_the_better_one_is_not_had() -> None:
     (probe,) = doctor.probe_checks(Probe(method=Method.STRACE_FUTEX, refused=refused))
     assert probe.state is CheckState.WARNING
     assert all(f"{method.value}: {reason}" in probe.found for method, reason in refused.items())
+
+
+@pytest.mark.parametrize(("plugin", "found"), [("github.com/docker/buildx v0.13.1", "v0.13.1"), ("", "RUN --mount")])
+def test_what_builds_a_dockerfile_is_said_and_without_it_what_a_trial_refuses(plugin: str, found: str) -> None:
+    parts = [{"Name": "Engine"}]
+    client = SimpleNamespace(buildx=plugin, version=lambda: {"Components": parts})
+    check = doctor._buildkit(DockerEngine(client, Address("unix:///x")))
+    assert (check.subject, check.state) == ("BuildKit", CheckState.OK)
+    assert found in check.found
+    parts.append({"Name": "Podman Engine"})
+    assert "Podman" in doctor._buildkit(DockerEngine(client, Address("unix:///x"))).found or plugin

@@ -241,12 +241,6 @@ def test_a_library_of_the_interpreters_is_missed_where_another_base_takes_it() -
     assert says(text, "libpython") == []
 
 
-@pytest.mark.parametrize("line", ["RUN adduser --system app", "RUN addgroup x && useradd -g x y"])
-def test_adduser_is_no_longer_in_slim_images(line: str) -> None:
-    assert heavy(f"FROM python:3.13-slim\n{line}\n") == [(2, Weight.BREAKS)]
-    assert heavy(f"FROM python:3.13-slim\nRUN apt-get install -y adduser\n{line}\n") == []
-
-
 @pytest.mark.parametrize(
     ("image", "old"),
     [

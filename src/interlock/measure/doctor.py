@@ -9,6 +9,7 @@ from typing import Any
 
 from interlock.catalog.variants import Base
 from interlock.engine import machine
+from interlock.engine.build.one_build import buildx_for
 from interlock.engine.checks import PROBES, CheckState, MachineCheck
 from interlock.engine.docker import DockerEngine
 from interlock.engine.host import checks
@@ -30,6 +31,7 @@ def examine(
     engine = containers.facts()
     return [
         *_engine(engine),
+        _buildkit(containers),
         *examine_machine(results),
         _base(containers, base),
         *probes,
@@ -111,6 +113,16 @@ def _engine(engine: dict[str, Any]) -> Iterator[MachineCheck]:
         if slow
         else "",
     )
+
+
+def _buildkit(containers: DockerEngine) -> MachineCheck:
+    """Return whether Dockerfiles of a service may use what BuildKit alone builds; the project's own use none of it."""
+    version = buildx_for(containers.client)
+    if version or containers.name is EngineName.PODMAN:
+        return MachineCheck("BuildKit", CheckState.OK, version or "Podman builds what it builds")
+    # No warning: it makes no figure worse, and the project's own builds need it not.
+    found = "not there, so a trial of a Dockerfile with RUN --mount or a heredoc is refused: install docker-buildx"
+    return MachineCheck("BuildKit", CheckState.OK, found)
 
 
 def _engine_disk(engine: dict[str, Any], *, is_elsewhere: bool) -> Iterator[MachineCheck]:

@@ -78,7 +78,6 @@ def _lines_caveats(
             said = f"runs {what}, which the new image does not have: install {packages}"
             yield Caveat(use.line, said, Weight.BREAKS)
         yield from _of_another_system(use, flavour, to)
-        yield from _lacking(use, flavour, to, installed)
         if flavour in {Flavour.FULL, Flavour.UNKNOWN} and not any(word.startswith("python3") for word in installed):
             for path in dict.fromkeys(match[0] for match in ELSEWHERE.finditer(use.text)):
                 said = f"runs {path}, which the new image does not have: write /usr/local/bin/{to.implementation}"
@@ -129,19 +128,6 @@ def _of_another_system(use: Use, flavour: Flavour, to: NewImage) -> Iterator[Cav
     if suites := [name for name in dict.fromkeys(suites) if name != to.suite]:
         said = f"names {' and '.join(suites)}, and the new image is Debian {to.suite}: its packages may not fit"
         yield Caveat(use.line, said)
-
-
-def _lacking(use: Use, flavour: Flavour, to: NewImage, installed: set[str]) -> Iterator[Caveat]:
-    """Yield what the slim image has and the base here has not."""
-    of_alpine = flavour is Flavour.ALPINE and BUSYBOX_OPTIONS.search(use.text)
-    for name, todo in official()["lacking"].items():
-        used = name in use.text if name.startswith("/") else "adduser" not in installed and runs_command(name, use.text)
-        if used and not of_alpine:
-            said = (
-                f"{'names' if name.startswith('/') else 'runs'} {name}, which {to.suite}'s image here has not: {todo}"
-            )
-            yield Caveat(use.line, said, Weight.BREAKS)
-            return
 
 
 def _packages(

@@ -38,18 +38,27 @@ DPKG = (*(f"path-exclude={path}" for path in LEFT_OUT), "path-include=/usr/share
 APT = ('Acquire::Languages "none"', 'Acquire::GzipIndexes "true"', 'Apt::AutoRemove::SuggestsImportant "false"')
 # This machine's name and name servers; engines mount their own over them.
 DROP_FILES_OF_THIS_MACHINE = 'rm -f "$1/etc/hostname" "$1/etc/resolv.conf"'
+# What scripts look for in Debian's own images beside what every system has: adduser, and sources in the form deb822.
+# The image has its own keys, wherever those were that it was made with.
+ALSO = ("adduser",)
+SOURCES_IN_DEB822 = r"""
+awk '/^deb / { sub(/ \[[^]]*\]/, ""); if (!($2 in suites)) urls[++count] = $2; suites[$2] = suites[$2] " " $3 }
+END { for (i = 1; i <= count; i++)
+  printf "%sTypes: deb\nURIs: %s\nSuites:%s\nComponents: main\n", (i > 1 ? "\n" : ""), urls[i], suites[urls[i]] }
+' "$1/etc/apt/sources.list" > "$1/etc/apt/sources.list.d/debian.sources" && rm "$1/etc/apt/sources.list"
+"""
 RECIPE = (
     "--variant=minbase",
+    f"--include={','.join(ALSO)}",
     "--format=tar",
     "--skip=output/dev",
     *(f"--dpkgopt={line}" for line in DPKG),
     *(f"--aptopt={line}" for line in APT),
     f"--customize-hook={DROP_FILES_OF_THIS_MACHINE}",
+    f"--customize-hook={SOURCES_IN_DEB822}",
 )
 # Debian's own keys. No other key that this machine trusts for its packages may sign a base.
 KEYRINGS = tuple(Path(f"/usr/share/keyrings/debian-archive-keyring.{suffix}") for suffix in ("gpg", "pgp"))
-# The image has its own keys, wherever they were on the machine that made it. Not in RECIPE: the files stay the same.
-FORGET_THE_KEYRING = r'sed -i "s/ \[signed-by=[^]]*\]//" "$1/etc/apt/sources.list"'
 # The time of what mmdebstrap writes. Any fixed time makes one and the same tar twice; this is trixie's release.
 SOURCE_DATE_EPOCH = 1754697600
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -182,8 +191,7 @@ def make_layer(base: Base, layer: Path, cannot: str) -> None:
 
     EngineError says why mmdebstrap failed; `cannot` is what made it necessary.
     """
-    hook = f"--customize-hook={FORGET_THE_KEYRING}"
-    command = ["mmdebstrap", *RECIPE, hook, base.suite, "-", *_sources(base, debian_keyring())]
+    command = ["mmdebstrap", *RECIPE, base.suite, "-", *_sources(base, debian_keyring())]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH)}
     with layer.open("wb") as file:
         done = subprocess.run(
