@@ -27,8 +27,12 @@ except (OSError, ValueError, http.client.HTTPException) as error:
     sys.exit(str(error))
 '
 
-# download URL FILE: what went wrong goes to standard output.
-download() {
+# A place that answers without end would fill the disk; the largest source has a tenth of this. In blocks of 512 bytes.
+: "${MOST_BLOCKS:=2000000}"
+
+# download URL FILE: what went wrong goes to standard output. In a subshell, as the limit is of the download alone.
+download() (
+    ulimit -f "$MOST_BLOCKS"
     case $1 in
         pip/*)
             "$PREFIX/bin/python" -m pip download -q --no-deps --only-binary :all: "${1#pip/}" 2>&1 || return 1
@@ -40,7 +44,7 @@ download() {
                 python3 -c "$FETCH" "$1" "$2" 2>&1
             fi ;;
     esac
-}
+)
 
 # fetch FILE SHA256 PLACE...: FILE from the first place whose bytes have that sum. What lies beside the scripts comes
 # first, then the user's mirror.
@@ -62,6 +66,9 @@ fetch() {
                     return 0
                 fi
                 said="sha256 is $found ($(wc -c < "$file") bytes), wanted $sha256"
+            fi
+            if [ -f "$file" ] && [ "$(wc -c < "$file")" -ge $((MOST_BLOCKS * 512)) ]; then
+                said="more than $((MOST_BLOCKS * 512)) bytes came, which no source has"
             fi
             rm -f "$file"
             echo "interlock: tried $url: $said"

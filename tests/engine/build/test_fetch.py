@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -31,7 +32,7 @@ GOOD = b"the source archive\n" * 100
 SUM = hashlib.sha256(GOOD).hexdigest()
 WRONG = b"a captive portal's page\n"
 FILE = "source.tgz"
-SERVED = {"good": GOOD, "truncated": GOOD, "wrong": WRONG, "empty": b""}
+SERVED = {"good": GOOD, "truncated": GOOD, "wrong": WRONG, "empty": b"", "endless": bytes(100_000)}
 
 
 @dataclass
@@ -55,6 +56,12 @@ class Answers(BaseHTTPRequestHandler):
             self.send_error(404)
             return
         self.send_response(200)
+        if kind == "endless":
+            self.end_headers()
+            with suppress(OSError):
+                while True:
+                    self.wfile.write(data)
+            return
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data[: len(data) // 2] if kind == "truncated" else data)
@@ -146,6 +153,22 @@ def test_without_curl_python_fetches_and_a_place_that_fails_is_named(
     assert done.returncode == 0, done.stdout + done.stderr
     _, tried, *rest = done.stdout.splitlines()
     assert tried.startswith(f"interlock: tried {bad}: {said}")
+    assert rest == [f"interlock: source {FILE} from {good}", "done"]
+    assert (tmp_path / FILE).read_bytes() == GOOD
+
+
+@pytest.mark.promise
+@pytest.mark.parametrize("by", ["curl", "python"])
+def test_a_place_that_sends_a_source_without_end_fills_no_disk(
+    upstream: Upstream, tmp_path: Path, without_curl: str, by: str
+) -> None:
+    """A megabyte is the limit here; it was none."""
+    bad, good = f"{upstream.url}/endless/{FILE}", f"{upstream.url}/good/{FILE}"
+    path = {"PATH": without_curl} if by == "python" else {}
+    done = fetch(tmp_path, bad, good, MOST_BLOCKS="2000", **path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, tried, *rest = done.stdout.splitlines()
+    assert tried.startswith(f"interlock: tried {bad}: more than 1024000 bytes")
     assert rest == [f"interlock: source {FILE} from {good}", "done"]
     assert (tmp_path / FILE).read_bytes() == GOOD
 
