@@ -160,9 +160,9 @@ def test_the_engine_starts_nothing_but_the_service(run_once: Any, monkeypatch: p
     executed: list[Any] = []
     plain = execution.execute
 
-    def execute(*parts: Any) -> Any:
+    def execute(*parts: Any, **options: Any) -> Any:
         executed.append(parts)
-        return plain(*parts)
+        return plain(*parts, **options)
 
     monkeypatch.setattr(execution, "execute", execute)
     outcome, *_ = run_once()

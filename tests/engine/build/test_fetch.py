@@ -164,8 +164,8 @@ def test_a_place_that_sends_a_source_without_end_fills_no_disk(
 ) -> None:
     """A megabyte is the limit here; it was none."""
     bad, good = f"{upstream.url}/endless/{FILE}", f"{upstream.url}/good/{FILE}"
-    path = {"PATH": without_curl} if by == "python" else {}
-    done = fetch(tmp_path, bad, good, MOST_BLOCKS="2000", **path)
+    path = without_curl if by == "python" else os.environ["PATH"]
+    done = fetch(tmp_path, bad, good, MOST_BLOCKS="2000", PATH=path)
     assert done.returncode == 0, done.stdout + done.stderr
     _, tried, *rest = done.stdout.splitlines()
     assert tried.startswith(f"interlock: tried {bad}: more than 1024000 bytes")
