@@ -104,10 +104,15 @@ def tried(name: str, image: str, options: Sequence[str]) -> tuple[Experiment, li
     with copy_of(name, image) as copy:
         words = ["trial", ".", "--name", f"services-{name}", "--results", str(results), "--no-syscalls", "--keep"]
         command = [sys.executable, "-m", "interlock", *words, *image_arguments(), *options]
-        done = subprocess.run(command, cwd=copy, check=False)
+        process = subprocess.Popen(command, cwd=copy)
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            process.wait()  # it removes what it started; `run` would kill it before
+            raise
     folder = results / f"services-{name}"
     if not (folder / "experiment.json").is_file():
-        raise SystemExit(f"{name}: nothing was measured (exit code {done.returncode})")
+        raise SystemExit(f"{name}: nothing was measured (exit code {code})")
     experiment, tables, _ = load_experiment(folder)
     return experiment, list(tables), (time.monotonic() - begun_s) / 60
 
