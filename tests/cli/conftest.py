@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.builders import Entry
+from tests.keyring import open_keyring
+from tests.playing_upstream import Playing, make_keys, playing
 
 Run = Callable[..., tuple[int, str]]
 
@@ -24,3 +26,11 @@ def run(monkeypatch: pytest.MonkeyPatch, entry: Entry, project: Path, tmp_path: 
         return code, said
 
     return call
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playing]:
+    """A server that plays upstream and Debian's mirror, with keys of its own."""
+    with open_keyring() as keyring, playing(keyring) as world:
+        make_keys(keyring, tmp_path_factory.getbasetemp())
+        yield world

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,7 @@ from interlock.engine.build import base
 from interlock.swap import debian, debian_lists
 from interlock.swap.debian_lists import read_table
 from tests.builders import Entry
-from tests.keyring import open_keyring
-from tests.playing_upstream import Playing, make_keys, playing
+from tests.playing_upstream import Playing
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -31,13 +30,6 @@ def package_with(*names: str) -> bytes:
     heads = [f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(data):<10}`\n".encode() for name, data in members]
     padded = (head + data + b"\n" * (len(data) % 2) for head, (_, data) in zip(heads, members, strict=True))
     return b"!<arch>\n" + b"".join(padded)
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playing]:
-    with open_keyring() as keyring, playing(keyring) as world:
-        make_keys(keyring, tmp_path_factory.getbasetemp())
-        yield world
 
 
 @pytest.fixture

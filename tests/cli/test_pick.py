@@ -20,6 +20,7 @@ from interlock.measure import pyperf_runs
 from interlock.results import runs, store
 from interlock.results.answers import Pick
 from interlock.results.experiments import Estimator, Experiment, ProgramOutput
+from interlock.trial.own_dockerfile import own_dockerfile
 from tests.builders import ROOT, Entry, make_built, make_cost
 from tests.picks import SIX, TODAY, Figures, experiment_of, noisy
 
@@ -206,7 +207,7 @@ def test_a_trial_is_given_what_the_folders_own_defaults_do_not_say(
         (tmp_path / "Dockerfile").write_text(text, encoding="utf-8")
     if table:
         (tmp_path / "interlock.toml").write_text(table, encoding="utf-8")
-    own = command.own_dockerfile(tmp_path)
+    own = own_dockerfile(tmp_path)
     words = None if own is None else [word for word in shlex.split(own.options) if word.startswith(("-", ":"))]
     assert words == options
 
@@ -216,15 +217,15 @@ def test_a_dockerfile_of_another_name_is_named_in_each_command_and_one_that_cann
 ) -> None:
     """A folder with a Containerfile got `interlock trial .`, which finds no Dockerfile."""
     (tmp_path / "Containerfile").write_text("FROM a\n", encoding="utf-8")
-    own = command.own_dockerfile(tmp_path)
+    own = own_dockerfile(tmp_path)
     assert own is not None
     assert (own.file, own.options.split()[:2]) == ("Containerfile", ["--file", "Containerfile"])
     (tmp_path / "interlock.toml").write_text('[trial]\nfile = "Containerfile"\n', encoding="utf-8")
-    own = command.own_dockerfile(tmp_path)
+    own = own_dockerfile(tmp_path)
     assert own is not None
     assert "--file" not in own.options
     (tmp_path / "compose.yaml").write_text("a: [", encoding="utf-8")
-    assert command.own_dockerfile(tmp_path) is None
+    assert own_dockerfile(tmp_path) is None
 
 
 def test_the_folders_own_file_that_asks_another_question_is_named(

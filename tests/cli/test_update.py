@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,19 +13,10 @@ from interlock.catalog import update, upstream
 from interlock.catalog.sources import FILE
 from interlock.engine.build import base
 from tests.builders import Entry
-from tests.keyring import open_keyring
-from tests.playing_upstream import Playing, make_keys, playing
+from tests.playing_upstream import Playing
 
 NEW = {"3.13.99": "a" * 64, "3.14.99": "b" * 64}
 Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playing]:
-    """Debian signed what is newer, and upstream does not answer."""
-    with open_keyring() as keyring, playing(keyring) as world:
-        make_keys(keyring, tmp_path_factory.getbasetemp())
-        yield world
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from interlock.analysis.comparison import fitted_rows
+from interlock.analysis.comparison import fitted_rows, warnings_of
 from interlock.analysis.pairing import compared_figures, in_places
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, compare_rows
@@ -321,9 +321,7 @@ def _unusable(claim: Measured, ratio: Ratio, experiment: Experiment) -> _Judgeme
 
 def disturbances(experiment: Experiment, workload: str) -> list[str]:
     """Return what disturbed the machine during a workload's rounds, as recorded: stolen time, other programs, heat."""
-    mine = [
-        warning.removeprefix(f"{workload}: ") for warning in experiment.warnings if warning.startswith(f"{workload}: ")
-    ]
+    mine = warnings_of(experiment, workload)
     return [warning.partition(": ")[0] for warning in mine if not warning.startswith(OF_VALUES)]
 
 

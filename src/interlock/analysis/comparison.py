@@ -181,9 +181,15 @@ def _compared(recorded: _ExperimentData) -> _Comparisons:
     return _Comparisons(comparisons, twins)
 
 
+def warnings_of(experiment: Experiment, workload: str) -> list[str]:
+    """Return an experiment's warnings of one workload, without its name."""
+    mine = f"{workload}: "
+    return [warning.removeprefix(mine) for warning in experiment.warnings if warning.startswith(mine)]
+
+
 def is_too_disturbed(experiment: Experiment, workload: str) -> bool:
     """Return whether other programs took so much while a workload was measured that its figures decide nothing."""
-    return any(warning.startswith(f"{workload}: ") and TOO_DISTURBED in warning for warning in experiment.warnings)
+    return any(TOO_DISTURBED in warning for warning in warnings_of(experiment, workload))
 
 
 def fitted_rows(values: Values, workload: str, benchmark: str) -> dict[str, BenchmarkValues]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from interlock.analysis.comparison import Row, Table
+from interlock.analysis.pick.advice import speed_of
 from interlock.analysis.pick.sentences import cpus_text
 from interlock.analysis.statistics import Interval
 from interlock.analysis.trials import REPORTED, Change, Figure, changes_of, gil_text, judge
@@ -23,22 +24,9 @@ SCALES = {Figure.CPU: 1e3, Figure.IMAGE: 1e-6}
 WORD = re.compile(r"[a-z][a-z0-9]+")
 # Words of a question that say nothing of a service.
 COMMON = {
-    "and",
-    "behind",
-    "cpu",
-    "cpus",
-    "for",
-    "from",
-    "its",
-    "of",
-    "on",
-    "one",
-    "program",
-    "service",
-    "the",
-    "two",
-    "with",
-}
+    "and", "behind", "cpu", "cpus", "for", "from", "its", "of", "on",
+    "one", "program", "service", "the", "two", "with",
+}  # fmt: skip
 
 
 def service_rows(experiment: Experiment, tables: Sequence[Table], baseline: str) -> list[ServiceRow]:
@@ -99,18 +87,18 @@ def _figures(known: dict[Figure, float], changes: dict[Figure, Change]) -> dict[
 
 def _ratio(change: Change) -> Estimate:
     """Return a figure divided by the user's own: of a rate its cost is the inverse."""
-    cost = change.cost
-    if change.figure is Figure.RATE:
-        cost = Interval(
-            1 / cost.estimate, 0.0 if math.isinf(cost.high) else 1 / cost.high, 1 / cost.low if cost.low else math.inf
-        )
-    return estimate_of(cost)
+    return _rounded(speed_of(change.cost)) if change.figure is Figure.RATE else estimate_of(change.cost)
 
 
 def estimate_of(ratio: Interval) -> Estimate:
     """Return a ratio as records have it."""
-    high = None if math.isinf(ratio.high) else round_to(ratio.high)
-    return Estimate(estimate=round_to(ratio.estimate), low=round_to(ratio.low), high=high)
+    high = None if math.isinf(ratio.high) else ratio.high
+    return _rounded(Estimate(estimate=ratio.estimate, low=ratio.low, high=high))
+
+
+def _rounded(exact: Estimate) -> Estimate:
+    high = None if exact.high is None else round_to(exact.high)
+    return Estimate(estimate=round_to(exact.estimate), low=round_to(exact.low), high=high)
 
 
 def round_to(value: float, digits: int = 4) -> float:

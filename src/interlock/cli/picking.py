@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from interlock import untrusted
 from interlock.analysis.pick import advice
-from interlock.analysis.pick.advice import ImageHere, OwnDockerfile, ThisMachine
+from interlock.analysis.pick.advice import ImageHere, ThisMachine
 from interlock.analysis.pick.criteria import (
     Criteria,
     parse_month,
@@ -35,7 +34,6 @@ from interlock.analysis.pick.evidence import (
 from interlock.analysis.pick.exclusions import LocalImage, image_to_name
 from interlock.analysis.pick.figures import recorded_figures
 from interlock.analysis.services import like_text, most_like, words_in
-from interlock.catalog.defaults import TrialDefaults, own_table, read_defaults
 from interlock.catalog.project import Catalog, ProjectPaths, data_folder
 from interlock.catalog.types import split_label
 from interlock.cli import main, progress
@@ -55,7 +53,7 @@ from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAu
 from interlock.results.commands import runnable
 from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.results.sums import read_sums
-from interlock.swap.files import DOCKERFILES
+from interlock.trial.own_dockerfile import own_dockerfile
 from interlock.trial.own_service import find_service
 
 
@@ -185,24 +183,6 @@ def _asked_by() -> str:
 def _in_home(folder: Path) -> str:
     home = os.environ.get("HOME", "")
     return f"~{str(folder).removeprefix(home)}" if home and folder.is_relative_to(home) else str(folder)
-
-
-def own_dockerfile(folder: Path) -> OwnDockerfile | None:
-    """Return this folder's Dockerfile, and what its trial needs beside the user's own defaults; None without one."""
-    try:
-        service = find_service(folder)
-    except InterlockError:  # `trial` says what is wrong with it
-        return None
-    table = own_table(folder)
-    own = read_defaults(table).trial if table else TrialDefaults()
-    file = own.file or service.file
-    if not file:
-        return None
-    options = [f"--file {shlex.quote(file)}" if file not in {own.file, DOCKERFILES[0]} else ""]
-    if own.cmd is None or own.http:
-        address = advice.ADDRESS.format(port=service.port or advice.USUAL_PORT, path=service.health or "/")
-        options += [address if own.http is None else "", advice.LOAD if own.load is None else ""]
-    return OwnDockerfile(file, " ".join(filter(None, options)))
 
 
 def _evidence(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> Evidence:

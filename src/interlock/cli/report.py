@@ -25,7 +25,6 @@ from interlock.cli.options import (
     named_folder,
     quiet,
 )
-from interlock.cli.picking import own_dockerfile
 from interlock.errors import StoreError, UsageError
 from interlock.report import claims as findings
 from interlock.report import comparisons, machine_readable, reference_pages
@@ -38,6 +37,7 @@ from interlock.results import store
 from interlock.results.commands import command_line
 from interlock.results.experiments import Experiment
 from interlock.results.files import write_atomically
+from interlock.trial.own_dockerfile import own_dockerfile
 
 ExperimentName = Annotated[
     str, typer.Argument(metavar="EXPERIMENT", help="Folder of an experiment, or a name under results/.")

@@ -9,6 +9,8 @@ from interlock.results import store
 from interlock.results.answers import Estimate
 
 FOLDER = "results/services"
+# How the files of proofs begin.
+PROOFS = "proof-"
 
 
 class ServiceFigure(Data):
@@ -74,10 +76,6 @@ def read_services(root: Path) -> list[ServiceRecord]:
     """Return the records of services that come with Interlock, by name."""
     paths = sorted((root / FOLDER).glob("*.json"))
     return [store.read_json(path, ServiceRecord) for path in paths if not path.stem.startswith(PROOFS)]
-
-
-# How the files of proofs begin.
-PROOFS = "proof-"
 
 
 def proof_path(root: Path, slower: float) -> Path:

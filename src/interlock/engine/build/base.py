@@ -40,7 +40,7 @@ APT = ('Acquire::Languages "none"', 'Acquire::GzipIndexes "true"', 'Apt::AutoRem
 DROP_FILES_OF_THIS_MACHINE = 'rm -f "$1/etc/hostname" "$1/etc/resolv.conf"'
 # What scripts look for in Debian's own images beside what every system has: adduser, and sources in the form deb822.
 # The image has its own keys, wherever those were that it was made with.
-ALSO = ("adduser",)
+ALSO = "adduser"
 SOURCES_IN_DEB822 = r"""
 awk '/^deb / { sub(/ \[[^]]*\]/, ""); if (!($2 in suites)) urls[++count] = $2; suites[$2] = suites[$2] " " $3 }
 END { for (i = 1; i <= count; i++)
@@ -49,7 +49,7 @@ END { for (i = 1; i <= count; i++)
 """
 RECIPE = (
     "--variant=minbase",
-    f"--include={','.join(ALSO)}",
+    f"--include={ALSO}",
     "--format=tar",
     "--skip=output/dev",
     *(f"--dpkgopt={line}" for line in DPKG),
