@@ -15,6 +15,7 @@ import pytest
 
 from interlock.errors import SwapError
 from interlock.swap import files
+from tests.builders import ROOT
 from tests.swap.samples import FREE
 
 pytestmark = pytest.mark.slow
@@ -157,7 +158,7 @@ def test_no_file_takes_more_memory_than_is_said() -> None:
         "[timed(file, text) for file, _, text in FILES]\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
     )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT).stdout
     assert int(said) < MOST_MIB
 
 

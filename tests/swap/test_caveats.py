@@ -124,6 +124,7 @@ def heavy(text: str, to: NewImage = PLAIN) -> list[tuple[int, str]]:
         ('CMD ["gunicorn", "--threads", "4", "app"]', "threads"),
         ("CMD exec gunicorn app", "threads"),
         ("COPY wheels /usr/local/lib/python3.13/site-packages/", "site-packages"),
+        ("RUN echo 'x = 1' > /usr/local/lib/python3.13/site-packages/x.py", "site-packages"),
         ("RUN python3 -m venv /opt/venv", "venv"),
         ('CMD ["python", "-m", "uvicorn", "app:app"]', "threads"),
         ('CMD ["uv", "run", "gunicorn", "app"]', "threads"),

@@ -8,7 +8,7 @@ import pytest
 
 from interlock.errors import SwapError
 from interlock.swap.edits import swapped_dockerfile
-from interlock.swap.variables import NoValue, expand, fits, sole_variable
+from interlock.swap.variables import NoValue, expand, name_pattern, sole_variable
 from tests.swap.samples import PLAIN
 
 
@@ -63,7 +63,7 @@ def test_no_file_makes_a_word_or_a_search_without_end(text: str, line: str) -> N
     [("base-amd64", True), ("base-", False), ("xbase-amd64", False), ("base-a-b", True), ("base-a", True)],
 )
 def test_a_name_fits_parts_with_something_between_them(name: str, fitting: bool) -> None:
-    assert fits(name, ["base-", ""]) is fitting
-    assert fits(f"{name}-slim", ["base-", "-slim"]) is fitting
-    assert fits(f"{name}x{name}", [name, name])
-    assert not fits(f"{name}{name}", [name, name])
+    assert bool(name_pattern(["base-", ""]).fullmatch(name)) is fitting
+    assert bool(name_pattern(["base-", "-slim"]).fullmatch(f"{name}-slim")) is fitting
+    assert name_pattern([name, name]).fullmatch(f"{name}x{name}")
+    assert not name_pattern([name, name]).fullmatch(f"{name}{name}")

@@ -208,7 +208,7 @@ def difference_caveats(use: Use, to: NewImage, brought: Collection[str] = ()) ->
         matters = name in to.differences and name not in brought and not use.foreign
         matters = matters and not (name == "site-packages" and to.free_threaded)
         match = (
-            users.search(NAMES_ALONE.sub("", use.text) if use.runs else use.text)
+            users.search(use.text if name == "site-packages" or not use.runs else NAMES_ALONE.sub("", use.text))
             if matters and (use.runs or name in {"libpython", "site-packages"})
             else None
         )

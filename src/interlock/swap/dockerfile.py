@@ -17,7 +17,7 @@ from functools import cached_property
 
 from interlock.errors import SwapError
 from interlock.swap.image_names import ImageLine, PythonImage, find_image_line, python_image
-from interlock.swap.variables import NoValue, Variable, expand, fits, sole_variable, unquoted, variables
+from interlock.swap.variables import NoValue, Variable, expand, name_pattern, sole_variable, unquoted, variables
 
 BOM = "\ufeff"
 # White space as Go's unicode.IsSpace defines it; Python's str.isspace differs.
@@ -30,8 +30,8 @@ DIRECTIVES = frozenset({"syntax", "escape", "check"})
 WITH_HEREDOC = frozenset({"RUN", "COPY", "ADD"})
 SHELL_WORD = re.compile(r"(?:\\(?:.|\Z)|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\])+", re.DOTALL)
 HEREDOC = re.compile(r"\d*<<(-?)([^<]*)")
-# What reads a heredoc that is no script of the shell: a program before it or named in its first line, or a file.
-OTHER_HEREDOC = re.compile(r"(?:python|node|perl|ruby|cat|tee)[\d.]*\s[^;&|\n]*<<|<<[^\n]*>|#!")
+# Programs that read a heredoc which is no script of the shell.
+HEREDOC_READER = re.compile(r"(?:python|node|perl|ruby|cat|tee)[\d.]*\s")
 SPACES = re.compile(f"[{SPACE}]*")
 FLAG = re.compile(rf"--(?:\\.|\"(?:\\.|[^\"\\])*(?:\"|\Z)|'(?:\\.|[^'\\])*(?:'|\Z)|[^{SPACE}\"'\\])*")
 FROM_OPTION = re.compile(r"(?:^--from=|[=,]from=)([^,\s]+)")
@@ -132,7 +132,7 @@ class Instruction:
             text = re.sub(r"^\s*\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", text, count=1)
             words = listed(text)
             text = text if words is None else " ".join(words)
-        return f"{text}\n{self.heredoc if OTHER_HEREDOC.search(text + self.heredoc[:2]) is None else ''}"
+        return f"{text}\n{'' if self.heredoc.startswith('#!') or _read_by_another(text) else self.heredoc}"
 
     def _skip(self, at: int, what: re.Pattern[str]) -> int:
         match = what.match(self.text, at)
@@ -284,6 +284,13 @@ def listed(arguments: str) -> list[str] | None:
 def shell_words(text: str) -> list[str]:
     """Return the words as a shell splits them, with their quotes; none if a quote is not closed."""
     return [] if SHELL_WORD.sub("", text).strip() else SHELL_WORD.findall(text)
+
+
+def _read_by_another(text: str) -> bool:
+    """Return whether a heredoc goes to a file or to a program that is no shell."""
+    if any(">" in line.partition("<<")[2] for line in text.split("\n")):
+        return True
+    return any(HEREDOC_READER.search(part.rpartition("<<")[0]) for part in re.split(r"[;&|\n]", text))
 
 
 def _heredoc_name(word: str) -> str:
@@ -485,7 +492,11 @@ def _parent_stage(image: str, before: Sequence[Stage]) -> Stage | None:
     parts.append(image[at:].lower())
     if parts == ["", ""]:
         return None
-    return next((stage for stage in reversed(before) if stage.name and fits(stage.name.lower(), parts)), None)
+    named = ((stage, stage.name.lower()) for stage in reversed(before) if stage.name)
+    if len(parts) == 1:
+        return next((stage for stage, name in named if name == parts[0]), None)
+    pattern = name_pattern(parts)
+    return next((stage for stage, name in named if pattern.fullmatch(name)), None)
 
 
 def _image_source(

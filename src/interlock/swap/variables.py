@@ -131,12 +131,12 @@ def _closing_braces(word: str) -> dict[int, int]:
     return closed
 
 
-def fits(name: str, parts: Sequence[str]) -> bool:
-    """Return whether a name has these parts in their order, with a character or more between each two."""
+def name_pattern(parts: Sequence[str]) -> re.Pattern[str]:
+    """Return the pattern of a name that has these parts in their order, with a character or more between each two."""
     first, *further = map(re.escape, parts)
     # Each part where it comes first: nothing is gained by looking for it again further on.
     between = "".join(f"(?>.+?{part})" for part in further[:-1])
-    return re.fullmatch(first + between + "".join(f".+{part}" for part in further[-1:]), name, re.DOTALL) is not None
+    return re.compile(first + between + "".join(f".+{part}" for part in further[-1:]), re.DOTALL)
 
 
 ASSIGNED = re.compile(r"(?:^|[;&|\s])([A-Za-z_]\w{0,63})=(\"[^\"]*\"|'[^']*'|[^\s;&|\"'$]+)")
