@@ -7,7 +7,6 @@ left out, and a heredoc belongs to RUN, COPY, ADD and ONBUILD with one of these.
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,22 +15,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from interlock.errors import SwapError
+from interlock.swap.heredocs import announced_heredocs, listed, read_by_another
 from interlock.swap.image_names import ImageLine, PythonImage, find_image_line, python_image
 from interlock.swap.variables import NoValue, Variable, expand, name_pattern, sole_variable, unquoted, variables
 
 BOM = "\ufeff"
 # White space as Go's unicode.IsSpace defines it; Python's str.isspace differs.
 SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-JSON = json.JSONDecoder()
 RUNS = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL"})
 WORD = re.compile(r"[^\t\v\f\r \n]+")
 DIRECTIVE = re.compile(rf"#[{SPACE}]*([a-zA-Z][a-zA-Z0-9]*)[\t\f\r ]*=[\t\f\r ]*(.+?)[\t\f\r ]*")
 DIRECTIVES = frozenset({"syntax", "escape", "check"})
-WITH_HEREDOC = frozenset({"RUN", "COPY", "ADD"})
-SHELL_WORD = re.compile(r"(?:\\(?:.|\Z)|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\])+", re.DOTALL)
-HEREDOC = re.compile(r"\d*<<(-?)([^<]*)")
-# Programs that read a heredoc which is no script of the shell.
-HEREDOC_READER = re.compile(r"(?:python|node|perl|ruby|cat|tee)[\d.]*\s")
 SPACES = re.compile(f"[{SPACE}]*")
 FLAG = re.compile(rf"--(?:\\.|\"(?:\\.|[^\"\\])*(?:\"|\Z)|'(?:\\.|[^'\\])*(?:'|\Z)|[^{SPACE}\"'\\])*")
 FROM_OPTION = re.compile(r"(?:^--from=|[=,]from=)([^,\s]+)")
@@ -132,7 +126,7 @@ class Instruction:
             text = re.sub(r"^\s*\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", text, count=1)
             words = listed(text)
             text = text if words is None else " ".join(words)
-        return f"{text}\n{'' if self.heredoc.startswith('#!') or _read_by_another(text) else self.heredoc}"
+        return f"{text}\n{'' if self.heredoc.startswith('#!') or read_by_another(text) else self.heredoc}"
 
     def _skip(self, at: int, what: re.Pattern[str]) -> int:
         match = what.match(self.text, at)
@@ -230,7 +224,7 @@ class _Parser:
     def _read_heredocs(self, keyword: str, joined: str) -> list[_Line]:
         """Return the lines of an instruction's heredocs; one that never ends takes the rest of the file."""
         lines = []
-        for chomp, terminator in _announced_heredocs(keyword, joined):
+        for chomp, terminator in announced_heredocs(keyword, joined):
             while (line := self._take()) is not None:
                 if (line.text.lstrip("\t") if chomp else line.text) == terminator:
                     break
@@ -251,51 +245,6 @@ def _continuation(escape: str) -> re.Pattern[str]:
     """Return the pattern of a line that continues: it ends with one escape character and optional blanks."""
     sign = re.escape(escape)
     return re.compile(rf"(?:(?<=[^{sign}])|^)(?P<sign>{sign})[ \t]*\Z")
-
-
-def _announced_heredocs(keyword: str, joined: str) -> list[tuple[bool, str]]:
-    """Return (whether leading tabs are dropped, the line that ends it) for each heredoc."""
-    if "<<" not in joined:
-        return []
-    arguments = _behind_first_word(joined)
-    if keyword == "ONBUILD":
-        keyword, arguments = (arguments.split() or [""])[0].upper(), _behind_first_word(arguments)
-    if keyword not in WITH_HEREDOC or listed(arguments) is not None:
-        return []
-    matches = [HEREDOC.fullmatch(word) for word in shell_words(arguments)]
-    return [(bool(match[1]), name) for match in matches if match and (name := _heredoc_name(match[2]))]
-
-
-def _behind_first_word(text: str) -> str:
-    return "".join(text.split(None, 1)[1:])
-
-
-def listed(arguments: str) -> list[str] | None:
-    """Return the strings of the JSON list that follows any flags; None without one. What is behind it is not read."""
-    start = arguments.find("[")
-    if start < 0 or not all(word.startswith("--") for word in arguments[:start].split()):
-        return None
-    with suppress(ValueError, RecursionError):
-        value, _ = JSON.raw_decode(arguments, start)
-        return value if all(isinstance(part, str) for part in value) else None
-    return None
-
-
-def shell_words(text: str) -> list[str]:
-    """Return the words as a shell splits them, with their quotes; none if a quote is not closed."""
-    return [] if SHELL_WORD.sub("", text).strip() else SHELL_WORD.findall(text)
-
-
-def _read_by_another(text: str) -> bool:
-    """Return whether a heredoc goes to a file or to a program that is no shell."""
-    if any(">" in line.partition("<<")[2] for line in text.split("\n")):
-        return True
-    return any(HEREDOC_READER.search(part.rpartition("<<")[0]) for part in re.split(r"[;&|\n]", text))
-
-
-def _heredoc_name(word: str) -> str:
-    """Return a heredoc's name without quotes, which only turn variables off."""
-    return re.sub(r"\\(.?)|'([^']*)'|\"([^\"]*)\"", lambda match: match[1] or match[2] or match[3] or "", word)
 
 
 @dataclass(frozen=True)
