@@ -178,7 +178,14 @@ def test_cgroup_v2_names_its_microseconds() -> None:
 
 
 def test_cgroup_v1_has_nanoseconds_in_two_files() -> None:
-    assert parse_cpu_used("2500000000\n1000000000\n") == CpuUsed(2.5, 1.0)
+    assert parse_cpu_used("3500000000\n2500000000\n1000000000\n") == CpuUsed(2.5, 1.0)
+
+
+def test_the_cpu_time_of_version_1_is_finer_than_its_ticks() -> None:
+    """A slice of load that costs less than a tick of 4 ms has a time above 0."""
+    before, after = (parse_cpu_used(f"{total}\n8000000\n4000000\n") for total in (12_100_000, 13_500_000))
+    assert after.since(before).total_s == pytest.approx(0.0014)
+    assert parse_cpu_used("0\n0\n0\n").total_s == 0
 
 
 @given(SECOND, SECOND, SECOND, SECOND)

@@ -33,6 +33,7 @@ SERVER_READY_S = 60
 SERVER_FILES_BYTES = SCRATCH_BYTES
 CPU_FILES = [
     "/sys/fs/cgroup/cpu.stat",
+    "/sys/fs/cgroup/cpuacct/cpuacct.usage",
     "/sys/fs/cgroup/cpuacct/cpuacct.usage_user",
     "/sys/fs/cgroup/cpuacct/cpuacct.usage_sys",
 ]
@@ -209,14 +210,19 @@ def remove_network(client: DockerClient, name: str) -> None:
 
 
 def parse_cpu_used(text: str) -> CpuUsed:
-    """Read names and microseconds (cgroup v2), or two numbers of nanoseconds (v1)."""
+    """Read names and microseconds (cgroup v2), or three numbers of nanoseconds: all, user and system (v1).
+
+    Linux counts v1's user and system in ticks of some milliseconds: they only share out the first number, which is exact.
+    """
     lines = [line.split() for line in text.splitlines()]
     named = {line[0]: int(line[1]) for line in lines if len(line) == 2 and NUMBER.fullmatch(line[1])}
     if "user_usec" in named and "system_usec" in named:
         return CpuUsed(named["user_usec"] / 1e6, named["system_usec"] / 1e6)
     numbers = [int(line[0]) for line in lines if len(line) == 1 and NUMBER.fullmatch(line[0])]
-    if len(numbers) == 2:
-        return CpuUsed(numbers[0] / 1e9, numbers[1] / 1e9)
+    if len(numbers) == 3:
+        total_s, user, system = numbers[0] / 1e9, numbers[1], numbers[2]
+        user_s = total_s * user / ((user + system) or 1)
+        return CpuUsed(user_s, total_s - user_s)
     raise _without_cgroups("CPU time")
 
 
