@@ -212,7 +212,7 @@ def remove_network(client: DockerClient, name: str) -> None:
 def parse_cpu_used(text: str) -> CpuUsed:
     """Read names and microseconds (cgroup v2), or three numbers of nanoseconds: all, user and system (v1).
 
-    Linux counts v1's user and system in ticks of some milliseconds: they only share out the first number, which is exact.
+    Linux counts v1's user and system in ticks of some milliseconds: they only share out the first number.
     """
     lines = [line.split() for line in text.splitlines()]
     named = {line[0]: int(line[1]) for line in lines if len(line) == 2 and NUMBER.fullmatch(line[1])}
