@@ -16,7 +16,7 @@ from interlock.catalog.variants import SourceKind
 from interlock.cli.main import COMMANDS, app
 from interlock.cli.report import load_experiment, reference_texts
 from interlock.report import experiment as report
-from interlock.report import overview
+from interlock.report import overview, reference_pages
 from interlock.report.tables import ratio_text
 from interlock.results import store
 from tests.builders import PROMISED
@@ -101,7 +101,8 @@ def test_the_short_answers_are_what_the_experiment_says_that_the_readme_names() 
 # A ratio in prose, with or without its interval; what a console shows has its command beside it.
 RATIO = re.compile(r"(?<![\w.])\d+\.\d+(?:x(?:\s\[[0-9.]+, [0-9.]+\])?|\stimes)")
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
-# Written whole from the experiments or the commands, and held by other tests.
+# Written from records or the commands, in part or whole, and held by other tests.
+GENERATED = re.compile(f"{re.escape(reference_pages.BEGIN)}.*?{re.escape(reference_pages.END)}", re.S)
 WRITTEN = {"services.md", "claims.md", "findings.md", "cli.md", "variants.md"}
 # Figures of no committed experiment, and where they are from.
 DECIDED = {"method.md": {"1.2 times": "a threshold of a warning, not a figure"}}
@@ -113,7 +114,7 @@ BESIDE = {"README.md": overview.EXPERIMENT}
 
 def figures_of(file: Path) -> list[tuple[str, str]]:
     """The ratios of a page's prose, each with the experiments that its paragraph names."""
-    text = FENCED.sub("", file.read_text(encoding="utf-8"))
+    text = GENERATED.sub("", FENCED.sub("", file.read_text(encoding="utf-8")))
     found = []
     for paragraph in text.split("\n\n"):
         names = " ".join(name for name in NAMES if name in paragraph)
@@ -173,7 +174,7 @@ def test_the_pick_of_the_readme_answers_what_it_shows() -> None:
 
 
 def test_the_readme_is_a_few_screens_and_has_no_table_of_results() -> None:
-    assert len(README.splitlines()) <= 130
+    assert len(GENERATED.sub("", README).splitlines()) <= 130
     assert not re.search(r"^\| (cpython|nogil|debian|pypy)-", README, re.M)
 
 

@@ -241,6 +241,74 @@ def test_another_programs_load_is_timed_on_a_service_that_says_its_own_port(proj
         subprocess.run(["docker", "rmi", tag], check=True, capture_output=True)
 
 
+# What a service asks at each request, as docs/trial.md has it of a queue.
+ASKING = """\
+import os, socket, http.server
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        host, port = os.environ["QUEUE"].split(":")
+        with socket.create_connection((host, int(port))) as queue:
+            word = queue.recv(9)
+        self.send_response(200 if word == b"first" else 502)
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"first")
+
+    def log_message(self, *words):
+        pass
+
+http.server.ThreadingHTTPServer(("", 8000), Handler).serve_forever()
+"""
+QUEUE = """\
+import socketserver
+
+class Handler(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(b"first")
+
+class Server(socketserver.ThreadingTCPServer):
+    request_queue_size = 64
+
+Server(("", 6379), Handler).serve_forever()
+"""
+
+
+@pytest.fixture
+def queue_network(client: Any, built: Images) -> Iterator[str]:
+    """A network of the user's, in which a container called `queue` answers."""
+    name = f"interlock-test-{uuid.uuid4().hex[:12]}"
+    network = client.networks.create(name)
+    command = ["python", "-c", QUEUE]
+    container = client.containers.create(built[QUICK].image_id, command, user="1000", name=f"{name}-queue")
+    network.connect(container, aliases=["queue"])
+    container.start()
+    yield name
+    container.remove(force=True)
+    network.remove()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("own_image")
+def test_a_service_finds_what_it_needs_in_a_network_of_the_users(
+    project: Path, tmp_path: Path, queue_network: str
+) -> None:
+    service = write_service(tmp_path / "service")
+    (service / "server.py").write_text(ASKING)
+    load = ("--env", "QUEUE=queue:6379", "--http", ":8000/", "--load", "wrk -t1 -c2 -d1s {url}/")
+    asked = (*BUILD, *load, "--rounds", "1", "--no-syscalls", "--variants", QUICK, "--name", "queued")
+    done = interlock(project, "trial", str(service), *asked, "--network", queue_network)
+    assert done.returncode == 0, done.stderr
+    record = store.read_experiment(project / "results/queued")
+    values, _ = store.read_cells(project / "results/queued", record)
+    (name,) = record.workloads
+    for label in ("OWN", QUICK):
+        (measured,) = values[label, name].values()
+        assert all(1e-5 < one < 0.1 for one in measured.figures)
+    alone = interlock(project, "trial", str(service), *asked[:-1], "alone", "--healthy-within", "3")
+    assert alone.returncode == 6
+
+
 @pytest.mark.slow
 def test_tests_alone_are_timed_in_new_containers(project: Path, service: Path) -> None:
     tests = "python -c 'import os, threading; assert os.getpid() != 1' && test ! -e /tmp/seen && touch /tmp/seen"

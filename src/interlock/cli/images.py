@@ -46,7 +46,6 @@ from interlock.results import generated, store
 from interlock.results.experiments import Built, State, fallback_lines
 from interlock.results.files import write_atomically
 from interlock.results.json_documents import schema_texts
-from interlock.results.services import read_proofs, read_services
 
 RegistryOption = Annotated[
     str, typer.Option("--registry", metavar="HOST[:PORT]/NAMESPACE", help="Registry and the namespace in it.")
@@ -209,13 +208,12 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str | byte
 def _of_references(paths: ProjectPaths) -> dict[str, str]:
     """Return the README's pictures and the pages that the references fill; none in a project without references."""
     from interlock.cli.report import load_experiment, reference_texts  # noqa: PLC0415 - scipy takes half a second
-    from interlock.report import overview, services_page  # noqa: PLC0415
+    from interlock.report import overview  # noqa: PLC0415
 
     folder = paths.reference / overview.EXPERIMENT
     if not folder.is_dir():
         return {}
-    page = services_page.page(read_services(paths.root), read_proofs(paths.root))
-    return overview.pictures(*load_experiment(folder)[:2]) | reference_texts(paths) | {services_page.PATH: page}
+    return overview.pictures(*load_experiment(folder)[:2]) | reference_texts(paths)
 
 
 def write_generated(paths: ProjectPaths, known: Catalog) -> None:

@@ -27,7 +27,7 @@ from interlock.cli.options import (
 )
 from interlock.errors import StoreError, UsageError
 from interlock.report import claims as findings
-from interlock.report import comparisons, machine_readable, reference_pages
+from interlock.report import comparisons, machine_readable, reference_pages, services_page
 from interlock.report import experiment as report
 from interlock.report.comparisons import read_extract
 from interlock.report.export import file_name, rows_of_experiments, write_tables
@@ -37,6 +37,7 @@ from interlock.results import store
 from interlock.results.commands import command_line
 from interlock.results.experiments import Experiment
 from interlock.results.files import write_atomically
+from interlock.results.services import read_proofs, read_services
 from interlock.trial.own_dockerfile import own_dockerfile
 
 ExperimentName = Annotated[
@@ -207,7 +208,7 @@ def claims_command(
 
 
 def reference_texts(paths: ProjectPaths) -> dict[str, str]:
-    """Return the pages, and each reference's own claims, that are written from the references, by their paths."""
+    """Return what is written from the references and the services, each reference's own claims too, by their paths."""
     known, folders = project.load_claims_file(paths.root), store.experiments_in(paths.reference)
     loaded = [
         references.Reference(described, *store.read_cells(folder, described))
@@ -224,7 +225,7 @@ def reference_texts(paths: ProjectPaths) -> dict[str, str]:
         )
         for folder, one in zip(folders, loaded, strict=True)
     }
-    judging = references.in_order(loaded)
+    judging, services = references.in_order(loaded), read_services(paths.root)
     asked = [
         (question, references.best_figures(question.figures, judging))
         for question in project.load_questions(paths.root)
@@ -235,7 +236,9 @@ def reference_texts(paths: ProjectPaths) -> dict[str, str]:
             list(known.untested.values()),
         ),
         "docs/findings.md": reference_pages.answers(asked, [one.experiment for one in loaded]),
+        "README.md": services_page.short_table(services),
     }
+    texts[services_page.PATH] = services_page.page(services, read_proofs(paths.root))
     pages = {path: (paths.root / path).read_text(encoding="utf-8") for path in parts if (paths.root / path).is_file()}
     return texts | {path: reference_pages.filled(page, parts[path]) for path, page in pages.items()}
 
