@@ -27,6 +27,11 @@ def test_every_linked_file_exists(page: str) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_has_a_place_that_was_to_be_filled(page: str) -> None:
+    assert not re.search(r"@@|\b(?:TODO|TBD|FIXME)\b", (ROOT / page).read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md" and "decisions" not in page])
 def test_every_source_file_that_a_page_names_exists(page: str) -> None:
     named = SOURCE_FILE.findall((ROOT / page).read_text())

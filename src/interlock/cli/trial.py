@@ -34,6 +34,7 @@ from interlock.errors import TrialError, UsageError, WorkloadError
 from interlock.measure.assignment import Assignment, UsersImages, planned_rounds
 from interlock.measure.ending import Ending
 from interlock.measure.watching import Observers
+from interlock.report.tables import rounds_text
 from interlock.results.commands import command_line, option_words
 from interlock.results.experiments import Experiment, State, duration_text
 from interlock.results.settings import Settings, Where, duration_word
@@ -239,7 +240,7 @@ def trial_command(
     users = UsersImages(_asked(context, recipe.dockerfile, dockerfile, service, surroundings), surroundings)
     ending = Ending(settings.budget_s)
     missing = missing_of(containers, choice.known, list(copies), build_options(paths))
-    limit = f"at most {duration_text(ending.budget_s)}" if ending.budget_s else f"{settings.rounds} rounds"
+    limit = f"at most {duration_text(ending.budget_s)}" if ending.budget_s else rounds_text(settings.rounds)
     own = f"builds {recipe.dockerfile} {len(copies) + 1} times, as `docker build` does; measuring {limit}"
     announce(building(paths, choice.known, missing), own, dry_run=dry_run, as_json=as_json)
     with progress.open_display(as_json) as display:

@@ -76,10 +76,11 @@ def _unknown(record: ServiceRecord) -> Iterator[str]:
     """Yield what stands in a variant's way, and what memory it is shown to take."""
     failed = {(row.label, problem_text(row)): row for row in record.rows if row.problem and not row.is_open}
     yield from (f"{label}: {problem}" for label, problem in failed)
-    shown = [row for row in record.rows if "memory" in row.figures and row.figures["memory"].shows != "undecided"]
-    for row in {row.label: row for row in reversed(shown)}.values():  # on the fewest CPUs
-        memory = row.figures["memory"]
-        if memory.ratio and memory.shows in {"slower", "faster"}:
+    told: set[str] = set()
+    for row in record.rows:  # those on the fewest CPUs come first
+        memory = row.figures.get("memory")
+        if memory and memory.ratio and memory.shows in {"slower", "faster"} and row.label not in told:
+            told.add(row.label)
             more = f"{ratio_words(memory.ratio)} the memory of {record.baseline}, {figure_text(memory.value)} MB"
             yield f"{row.label} takes {more}"
 
