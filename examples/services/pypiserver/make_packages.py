@@ -1,4 +1,4 @@
-"""Writes 200 made-up packages in two versions each, the same each time."""
+"""Writes 20 made-up packages in two versions each, the same each time."""
 
 import sys
 import zipfile
@@ -6,7 +6,7 @@ from pathlib import Path
 
 folder = Path(sys.argv[1])
 folder.mkdir(parents=True)
-for number in range(200):
+for number in range(20):
     for version in ("1.0", "1.1"):
         name = f"package{number}-{version}"
         with zipfile.ZipFile(folder / f"{name}-py3-none-any.whl", "w") as wheel:

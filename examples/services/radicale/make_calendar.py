@@ -1,4 +1,4 @@
-"""Writes a calendar of 50 made-up events as Radicale stores it, the same each time."""
+"""Writes a calendar of 10 made-up events as Radicale stores it, the same each time."""
 
 import json
 import sys
@@ -20,6 +20,6 @@ END:VCALENDAR\r
 folder = Path(sys.argv[1], "collection-root", "team", "calendar")
 folder.mkdir(parents=True)
 (folder / ".Radicale.props").write_text(json.dumps({"tag": "VCALENDAR", "D:displayname": "Team"}))
-for number in range(50):
+for number in range(10):
     event = EVENT.format(number=number, day=number % 28 + 1, hour=number % 12 + 8)
     (folder / f"event-{number}.ics").write_text(event, newline="")
