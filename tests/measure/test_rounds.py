@@ -273,10 +273,13 @@ def with_a_used_share() -> Ending:
     return ending
 
 
-@pytest.mark.parametrize(("rounds", "expected"), [(9, 2), (2, 2)])
-def test_a_share_that_is_used_up_ends_the_rounds_after_those_that_an_interval_needs(rounds: int, expected: int) -> None:
+@pytest.mark.parametrize(("rounds", "is_look", "expected"), [(9, False, 4), (3, False, 3), (4, True, 2)])
+def test_a_share_that_is_used_up_ends_the_rounds_after_those_that_are_needed(
+    rounds: int, is_look: bool, expected: int
+) -> None:
+    """The first look leaves time for those of the other workloads."""
     engine, ending = Engine(base=steady, a=steady), with_a_used_share()
-    session = engine.session(ending=ending, rounds=rounds)
+    session = engine.session(ending=ending, rounds=rounds, first_look_alone=is_look)
     assert len(run_rounds(session, engine.cells(session))) == 1 + expected
     assert ending.has_cut is (rounds > expected)
 

@@ -23,7 +23,7 @@ from interlock.results.experiments import Outcome, State, rounds_end_of
 
 # How far off a decision may be, in rounds that are left: few rounds tell roughly how many more it takes.
 FAR = 2
-# Every row has so many rounds though its workload's share of the budget is used up: one alone has no interval.
+# In a first look every row has so many rounds though its workload's share is used up: one alone has no interval.
 NEEDED = 2
 
 OnBlock = Callable[[], None]
@@ -104,7 +104,7 @@ def run_rounds(
     schedule = Schedule(f"{resources.settings.seed}/{workload.name}", least, limit, first=first, looks=looks)
     labels = [cell.subject.label for cell in cells]
     looking = Looking(session, {tracks[0].name: tracks for tracks in benchmarks if tracks})
-    needed, skipped = min(least, NEEDED), 0
+    needed, skipped = min(least, NEEDED if resources.first_look_alone else min(LOOKS)), 0
     with resources.watching.ending.kept():
         for block in planned_blocks(schedule, labels, benchmarks, partial(looking.undecided, limit)):
             name = block.tracks[0].name
