@@ -259,7 +259,7 @@ def test_the_first_look_alone_leaves_a_record_that_goes_on_with_all_rows(tmp_pat
     assert written == [folder] * 2
 
 
-@pytest.mark.parametrize(("budget_s", "expected"), [(105, [4, 4]), (1000, [6, 6]), (20, [3, 0])])
+@pytest.mark.parametrize(("budget_s", "expected"), [(105, [4, 4]), (1000, [6, 6]), (20, [2, 0])])
 def test_of_a_budget_every_row_has_its_first_rounds_before_any_has_more(
     budget_s: float, expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
