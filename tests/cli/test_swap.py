@@ -143,6 +143,7 @@ def test_check_of_a_digest_needs_an_engine(run: Entry, file: Path) -> None:
         (["FILE", "--revert"], 1, "Dockerfile"),
         (["FILE", "--revert", "--to", "cpython-3.14"], 2, "--revert"),
         (["FILE", "--check", "--write"], 2, "--check"),
+        (["FILE", "--check", "--local"], 2, "--check"),
         (["FILE.no", "--to", "cpython-3.14"], 7, "Dockerfile.no"),
         (["FOLDER", "--to", "cpython-3.14", "--stage", "app"], 2, "--stage"),
         (["FILE", "--revert", "--try"], 2, "--try"),

@@ -86,7 +86,7 @@ def swap_command(
 
     Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI.
     """
-    _check_options(to, write, revert, check_only, paths, try_it)
+    _check_options(to, write, revert, check_only, paths, local, try_it)
     if dry_run and not try_it:
         found = "is for --try: without it a swap builds nothing, and without --write it writes nothing"
         raise UsageError(key="--dry-run", found=found, todo="Leave it out.")
@@ -137,7 +137,9 @@ class _Looking:
             notes.print(Text(f"looking   file {number}: {printable_name(path)}"), soft_wrap=True)
 
 
-def _check_options(to: str | None, write: bool, revert: bool, check_only: bool, paths: bool, try_it: bool) -> None:
+def _check_options(
+    to: str | None, write: bool, revert: bool, check_only: bool, paths: bool, local: bool, try_it: bool
+) -> None:
     """Raise UsageError for options that exclude each other."""
     if try_it and (revert or check_only):
         raise UsageError(key="--try", found="cannot be combined with --revert or --check", todo="Leave those out.")
@@ -145,8 +147,10 @@ def _check_options(to: str | None, write: bool, revert: bool, check_only: bool, 
         raise UsageError(
             key="--revert", found="cannot be combined with --to, --check or --paths", todo="Leave those out."
         )
-    if check_only and (write or paths):
-        raise UsageError(key="--check", found="cannot be combined with --write or --paths", todo="Leave those out.")
+    if check_only and (write or paths or local):
+        raise UsageError(
+            key="--check", found="cannot be combined with --write, --paths or --local", todo="Leave those out."
+        )
     if to is None and not revert and not check_only:
         raise missing_option("--to", "Name a variant: --to cpython-3.14 (`interlock pick` recommends one).")
 
