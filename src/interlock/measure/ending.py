@@ -76,7 +76,7 @@ class Ending:
     def stops_rounds(self, *, needed: bool = False) -> bool:
         """Return the same for the rounds of this workload, which end with its share of the budget.
 
-        Those that are `needed` end with the budget alone: fewer decide nothing.
+        Those that are `needed` end with the budget alone.
         """
         return self._remember(self.stops() or (not needed and time.monotonic() >= self._rounds_end_s))
 

@@ -65,10 +65,8 @@ def _in_short(row: ServiceRow | None) -> str:
     if row is None:
         return NOTHING
     name, figure = next(iter(row.figures.items()), ("", None))
-    known = figure is not None and figure.ratio is not None
-    shown = (
-        f"{'' if name == 'throughput' else f'{COLUMNS.get(name, name)} '}{_ratio(figure)}" if known and figure else ""
-    )
+    known = f"{COLUMNS.get(name, name)} {_ratio(figure)}" if figure and figure.ratio else ""
+    shown = known.removeprefix("throughput ")
     return "; ".join(filter(None, [problem_text(row), shown])) or row.verdict
 
 

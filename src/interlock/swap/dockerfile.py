@@ -126,7 +126,7 @@ class Instruction:
             text = re.sub(r"^\s*\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", text, count=1)
             words = listed(text)
             text = text if words is None else " ".join(words)
-        return f"{text}\n{'' if self.heredoc.startswith('#!') or read_by_another(text) else self.heredoc}"
+        return f"{text}\n{'' if read_by_another(text, self.heredoc) else self.heredoc}"
 
     def _skip(self, at: int, what: re.Pattern[str]) -> int:
         match = what.match(self.text, at)
@@ -441,11 +441,8 @@ def _parent_stage(image: str, before: Sequence[Stage]) -> Stage | None:
     parts.append(image[at:].lower())
     if parts == ["", ""]:
         return None
-    named = ((stage, stage.name.lower()) for stage in reversed(before) if stage.name)
-    if len(parts) == 1:
-        return next((stage for stage, name in named if name == parts[0]), None)
     pattern = name_pattern(parts)
-    return next((stage for stage, name in named if pattern.fullmatch(name)), None)
+    return next((stage for stage in reversed(before) if stage.name and pattern.fullmatch(stage.name.lower())), None)
 
 
 def _image_source(

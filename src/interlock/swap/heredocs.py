@@ -23,7 +23,7 @@ def announced_heredocs(keyword: str, joined: str) -> list[tuple[bool, str]]:
         keyword, arguments = (arguments.split() or [""])[0].upper(), _behind_first_word(arguments)
     if keyword not in WITH_HEREDOC or listed(arguments) is not None:
         return []
-    matches = [HEREDOC.fullmatch(word) for word in shell_words(arguments)]
+    matches = [HEREDOC.fullmatch(word) for word in _shell_words(arguments)]
     return [(bool(match[1]), name) for match in matches if match and (name := _heredoc_name(match[2]))]
 
 
@@ -42,14 +42,14 @@ def listed(arguments: str) -> list[str] | None:
     return None
 
 
-def shell_words(text: str) -> list[str]:
+def _shell_words(text: str) -> list[str]:
     """Return the words as a shell splits them, with their quotes; none if a quote is not closed."""
     return [] if SHELL_WORD.sub("", text).strip() else SHELL_WORD.findall(text)
 
 
-def read_by_another(text: str) -> bool:
-    """Return whether a heredoc goes to a file or to a program that is no shell."""
-    if any(">" in line.partition("<<")[2] for line in text.split("\n")):
+def read_by_another(text: str, heredoc: str) -> bool:
+    """Return whether the heredoc of a command goes to a file or to a program that is no shell, or names one itself."""
+    if "#!" in text + heredoc[:2] or any(">" in line.partition("<<")[2] for line in text.split("\n")):
         return True
     return any(HEREDOC_READER.search(part.rpartition("<<")[0]) for part in re.split(r"[;&|\n]", text))
 

@@ -177,7 +177,7 @@ def test_cgroup_v2_names_its_microseconds() -> None:
     assert parse_cpu_used(text) == CpuUsed(2.5, 1.0)
 
 
-def test_cgroup_v1_has_nanoseconds_in_two_files() -> None:
+def test_cgroup_v1_has_nanoseconds_in_three_files() -> None:
     assert parse_cpu_used("3500000000\n2500000000\n1000000000\n") == CpuUsed(2.5, 1.0)
 
 
