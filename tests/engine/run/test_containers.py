@@ -63,9 +63,9 @@ class Engine(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         if self.path.endswith(("/hung/exec", "/gone/exec")):
             self.rfile.read(int(self.headers["Content-Length"]))
-            self._answer(
-                b'HTTP/1.1 201 Created\r\nContent-Length: 14\r\n\r\n{"Id": "%s"}' % self.path.split("/")[-2].encode()
-            )
+            # Without the header a client may send its next request to a connection that is about to be closed.
+            head = b"HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 14\r\n\r\n"
+            self._answer(head + b'{"Id": "%s"}' % self.path.split("/")[-2].encode())
             return
         if "/gone/" in self.path:
             return
