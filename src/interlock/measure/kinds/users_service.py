@@ -14,7 +14,7 @@ from interlock.analysis.trials import BUSY_CPUS, BUSY_SHARE
 from interlock.catalog.services import Probed, ServiceAddress, UserWork
 from interlock.catalog.workloads import Benchmark, Repetition, Workload
 from interlock.engine.ended import last_lines
-from interlock.engine.protocol import CpuUsed, Network, OwnStart, UserContainer
+from interlock.engine.protocol import CpuUsed, LoadRun, Network, OwnStart, UserContainer
 from interlock.errors import LazyModule, WorkloadError
 from interlock.measure.blocks import OnStart, order_of
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind, Working
@@ -148,23 +148,29 @@ class UserService:
         return used, True
 
     def load(self) -> Loaded:
-        """Put one slice of load on it."""
+        """Put one slice of load on it; the whole load if nothing answers it: a machine may stand still for a second."""
         words, slice_s = self.user.load or [], self.user.probed.slice_s
-        if is_wrk(words) and slice_s:
-            words = with_duration(words, slice_s)
+        if not is_wrk(words):
+            ran, service_s, load_s = self._put(words)
+            return Loaded(ran.duration_s, 1, ran.duration_s, {}, service_s, load_s)
+        ran, service_s, load_s = self._put(with_duration(words, slice_s) if slice_s else words)
+        done = parse_wrk(ran.stdout)
+        if slice_s and done.is_silent:
+            ran, service_s, load_s = self._put(words)
+            done = parse_wrk(ran.stdout)
+        if done.problem:
+            raise WorkloadError(key="--load", found=done.problem, todo="Correct the service, or the load.")
+        latencies = {key: done.latency_s[name] for key, name in PERCENTILES.items() if name in done.latency_s}
+        return Loaded(1 / done.per_second, done.requests, ran.duration_s, latencies, service_s, load_s)
+
+    def _put(self, words: Sequence[str]) -> tuple[LoadRun, float, float]:
+        """Put a load on it; return how that ended, and the CPU seconds of the service and of the load."""
         base = self.address.base(self.container.address())
         service, loader = self.container.cpu_used(), self.network.load_cpu_used()
         ran = self.network.put_load([word.replace(URL, base) for word in words], self.workload.deadline_s)
         self.container.require_running("under the load")
         service_s = self.container.cpu_used().since(service).total_s
-        load_s = self.network.load_cpu_used().since(loader).total_s
-        if not is_wrk(words):
-            return Loaded(ran.duration_s, 1, ran.duration_s, {}, service_s, load_s)
-        done = parse_wrk(ran.stdout)
-        if done.problem:
-            raise WorkloadError(key="--load", found=done.problem, todo="Correct the service, or the load.")
-        latencies = {key: done.latency_s[name] for key, name in PERCENTILES.items() if name in done.latency_s}
-        return Loaded(1 / done.per_second, done.requests, ran.duration_s, latencies, service_s, load_s)
+        return ran, service_s, self.network.load_cpu_used().since(loader).total_s
 
 
 def are_steady(before: Loaded, after: Loaded) -> bool:
