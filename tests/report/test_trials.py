@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from interlock.analysis.comparison import Table
 from interlock.catalog.project import Catalog
+from interlock.catalog.services import Probed
 from interlock.report import machine_readable
 from interlock.report import trials as report
 from interlock.report.experiment import headline, markdown
 from interlock.report.html.page import page
 from interlock.report.opening import ended_lines, opening_of
+from interlock.report.tables import Section
 from interlock.results.experiments import Experiment, Outcome, State
 from interlock.results.json_documents import Reported
 from interlock.results.trials import OWN, GilStates
@@ -24,9 +27,13 @@ FAST = {"cpython-3.14": around(0.0005, NOISE[::-1])}
 SLOW = {"cpython-3.13": around(0.002)}
 
 
-def answer(experiment: Experiment, table: Table) -> str:
+def answer(experiment: Experiment, *tables: Table) -> str:
+    return report.answer(experiment, tables)
+
+
+def sections_of(experiment: Experiment, *tables: Table) -> tuple[Section, ...]:
     assert experiment.trial is not None
-    return report.answer(experiment, [table])
+    return report.sections(experiment, experiment.trial, tables)
 
 
 def test_the_answer_is_the_command_that_changes_the_dockerfile() -> None:
@@ -74,6 +81,14 @@ def test_the_report_begins_with_the_answer_the_verdicts_and_what_was_changed() -
     text = markdown(experiment, [table], opening)
     assert text.index(opening.answer) < text.index("## Verdicts") < text.index("## Changes to your build")
     assert f"trial    {make_trial().dockerfile}" in "\n".join(headline(experiment))
+
+
+def test_what_decides_heads_the_verdicts_though_the_first_variant_failed() -> None:
+    failed = Outcome(state=State.FAILED, reason="no wheel")
+    experiment, table = make_tried(FAST, {"cpython-3.13t": failed}, probed=Probed(decides="cpu"))
+    verdicts, *_ = sections_of(experiment, replace(table, rows=table.rows[::-1]))
+    assert [row[0] for row in verdicts.rows] == ["cpython-3.13t", "cpython-3.14"]
+    assert verdicts.columns[1].startswith("CPU time, ")
 
 
 def test_json_has_the_verdicts_and_what_was_asked_for() -> None:

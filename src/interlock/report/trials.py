@@ -150,7 +150,7 @@ def sections(experiment: Experiment, trial: Trial, tables: Sequence[Table]) -> t
         of = f" on {cpus_text(table.cores)}" if len(tables) > 1 else ""
         judged = judge(experiment, table)
         rows = tuple((row.label, why(row), row.verdict.value) for row in judged)
-        decides = "CPU time" if judged and judged[0].decides_by_cpu else "time"
+        decides = "CPU time" if any(row.decides_by_cpu for row in judged) else "time"
         parts += [
             Section(f"verdicts{of}", ("variant", f"{decides}, {OWN} is 1 [95 %], and why", "verdict"), rows),
             _prices(judged, of),
