@@ -91,6 +91,16 @@ def test_what_decides_heads_the_verdicts_though_the_first_variant_failed() -> No
     assert verdicts.columns[1].startswith("CPU time, ")
 
 
+def test_a_remark_on_any_number_of_cpus_is_said_once() -> None:
+    experiment, table = make_tried(FAST)
+    one, two, four = (
+        replace(table, rows=tuple(replace(row, notes=notes) for row in table.rows))
+        for notes in (("not steady", "not quiet"), ("not quiet",), ())
+    )
+    *_, remarks = sections_of(experiment, one, two, four)
+    assert remarks.rows == tuple((note, f"{OWN}, cpython-3.14") for note in ("not steady", "not quiet"))
+
+
 def test_json_has_the_verdicts_and_what_was_asked_for() -> None:
     experiment, table = make_tried(FAST)
     opening = opening_of(experiment, {}, NOTHING, [table])

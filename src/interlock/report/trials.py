@@ -211,9 +211,13 @@ def _changes(trial: Trial) -> Section:
 
 def _remarks(trial: Trial, tables: Sequence[Table]) -> Section:
     """Return what is not drop-in, what never got ready, and where images are kept, beside whose it is."""
-    notes = {row.label: row.notes for table in tables for row in table.rows}
+    rows = [row for table in tables for row in table.rows]
     said = {
-        label: [*tried.warnings, *notes.get(label, ()), *([f"kept as {tried.kept_as}"] if tried.kept_as else [])]
+        label: [
+            *tried.warnings,
+            *dict.fromkeys(note for row in rows if row.label == label for note in row.notes),
+            *([f"kept as {tried.kept_as}"] if tried.kept_as else []),
+        ]
         for label, tried in trial.tried.items()
     }
     return Section("remarks", ("remark", "variants"), _by_text(said))
