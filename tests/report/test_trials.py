@@ -115,6 +115,23 @@ def test_json_has_the_verdicts_and_what_was_asked_for() -> None:
     assert rows["cpython-3.14"]["to_baseline"]["estimate"] == pytest.approx(0.5, rel=0.02)
 
 
+def busy(used: float, load: float = 0.3, cpus: str = "1", **seconds: float) -> Table:
+    reported = {OWN: {"service_cpus": used, "load_cpus": load}}
+    rows = {label: around(value) for label, value in seconds.items()}
+    return make_tried(rows, reported=reported, trial=make_trial(service_cpus=cpus))[1]
+
+
+@pytest.mark.parametrize(("cpus", "is_said"), [("1", False), ("1-2", True)])
+def test_fewer_cpus_are_advised_to_a_service_that_has_more_than_one(cpus: str, is_said: bool) -> None:
+    assert ("--cpus 1" in report.busy_text([busy(0.4, 0.95, cpus)])) is is_said
+
+
+@pytest.mark.parametrize(("used", "is_said"), [(0.95, True), (0.3, False)])
+def test_what_a_second_cpu_gives_is_said_of_a_service_that_fills_the_first(used: float, is_said: bool) -> None:
+    two = busy(used, 0.3, "0-1", free=0.0005)
+    assert ("free 2.0" in report.busy_text([busy(used, free=0.001), two])) is is_said
+
+
 def test_a_trial_that_was_ended_goes_on_by_its_own_command() -> None:
     experiment, table = make_tried(FAST, ended_by="Ctrl-C")
     first, *_ = ended_lines(experiment, [table])

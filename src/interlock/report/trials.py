@@ -96,18 +96,20 @@ def busy_text(tables: Sequence[Table]) -> str:
     """Return what bounded the user's own service, what decides therefore, and whether threads compute."""
     known = [(busy_of(table), table) for table in tables]
     said = [_bound_text(busy, table) for busy, table in known if busy]
-    return " ".join(filter(None, [*said, _sweep_text(gains_by_cpus(tables))]))
+    # What one CPU's service leaves idle no second one can show the use of.
+    is_filled = any(busy and busy.cpus == 1 and busy.bound is Bound.SERVICE for busy, _ in known)
+    return " ".join(filter(None, [*said, _sweep_text(gains_by_cpus(tables)) if is_filled else ""]))
 
 
 def _bound_text(busy: Busy, table: Table) -> str:
     used = f"Your service used {busy.used:.2f} of {cpus_text(busy.cpus)}, the load {busy.load:.2f} of its own"
     decides = table.workload.user.probed.decides if table.workload.user else "time"
     by_cpu = ", so CPU time per unit of work decides, and latency" if decides == "cpu" else ""
+    less = ", or give it less (--cpus 1)" if busy.cpus > 1 else ""
     return {
         Bound.SERVICE: f"{used}: the service is what bounds it.",
         Bound.GIL: f"{used}: one CPU's worth bounds it, as a GIL does.",
-        Bound.LOAD: f"{used}: the load's CPU is full{by_cpu}; ask for what costs the service more, or give it less "
-        "(--cpus 1).",
+        Bound.LOAD: f"{used}: the load's CPU is full{by_cpu}; ask for what costs the service more{less}.",
         Bound.NOTHING: f"{used}: this load does not fill it{by_cpu}; more connections would, such as "
         f"{_more_connections(table)}.",
     }[busy.bound]
