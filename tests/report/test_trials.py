@@ -56,8 +56,9 @@ def test_what_is_open_is_named_if_nothing_is_better() -> None:
     assert answer(*make_tried(SLOW)).startswith("For 1 CPU: do not switch")
 
 
-def test_without_ones_own_image_there_is_no_answer_but_why() -> None:
-    failed = Outcome(state=State.FAILED, reason="exit code 139")
+@pytest.mark.parametrize("state", [State.FAILED, State.TIMED_OUT])
+def test_without_ones_own_image_there_is_no_answer_but_why(state: State) -> None:
+    failed = Outcome(state=state, reason="exit code 139")
     experiment, table = make_tried(FAST, {OWN: failed})
     assert "exit code 139" in answer(experiment, table)
 

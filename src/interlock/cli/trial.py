@@ -256,7 +256,7 @@ def trial_command(
     if ending.exit_code:
         raise typer.Exit(ending.exit_code)
     for cell in described.cells:
-        if cell.label == OWN and cell.outcome.state is State.FAILED:
+        if cell.label == OWN and cell.outcome.state in {State.FAILED, State.TIMED_OUT}:
             found = f"your own Dockerfile, unchanged, failed after it had worked: {cell.outcome.reason}"
             raise WorkloadError(file=str(folder), found=found, todo="Correct the service, or the load.")
     fail_on_failed_builds([candidate.built for candidate in candidates])

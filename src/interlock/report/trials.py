@@ -54,7 +54,7 @@ def answer(experiment: Experiment, tables: Sequence[Table]) -> str:
 
 def _advice(experiment: Experiment, table: Table) -> str:
     own = next((row for row in table.rows if row.label == OWN), None)
-    if own is not None and own.outcome.state is State.FAILED:
+    if own is not None and own.outcome.state in {State.FAILED, State.TIMED_OUT}:
         return f"no answer: your own Dockerfile, unchanged, failed after it had worked: {own.outcome.reason}"
     judged = judge(experiment, table)
     by_label = {row.label: row for row in judged}
