@@ -63,6 +63,12 @@ def test_without_ones_own_image_there_is_no_answer_but_why(state: State) -> None
     assert "exit code 139" in answer(experiment, table)
 
 
+def test_where_no_variant_was_tried_none_is_said_to_be_no_better() -> None:
+    lacking = {"cpython-3.14": Outcome(state=State.UNAVAILABLE, reason="no image")}
+    assert answer(*make_tried({}, lacking)).startswith("For 1 CPU: no answer: ")
+    assert answer(*make_tried(SLOW, lacking)).startswith("For 1 CPU: do not switch: ")
+
+
 def test_the_report_begins_with_the_answer_the_verdicts_and_what_was_changed() -> None:
     changes = ["@@ -1 +1 @@", "-FROM python:3.13", "+FROM interlock/python:3.14"]
     off = GilStates(processes=1, off_at_start=1)

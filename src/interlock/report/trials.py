@@ -69,6 +69,8 @@ def _advice(experiment: Experiment, table: Table) -> str:
     if still_open:
         ended = f" when {experiment.ended_by} came" if experiment.ended_by else ""
         return f"keep your image, or measure longer: undecided{ended}: {', '.join(still_open)}.{prices}"
+    if all(row.verdict is TrialVerdict.NOT_TRIED for row in judged):
+        return f"no answer: no variant was tried.{prices}"
     return f"do not switch: no variant is better.{prices}"
 
 
