@@ -11,7 +11,7 @@ from statistics import fmean
 from interlock.analysis.comparison import DetailFigure, Row, Table
 from interlock.analysis.pick.ranking import ranks
 from interlock.analysis.statistics import Interval, fit_levels
-from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, compare_rows
+from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, among, compare_rows
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import Gil
 from interlock.results.answers import Rank
@@ -159,9 +159,9 @@ def changes_of(experiment: Experiment, table: Table) -> dict[str, tuple[Change, 
     for place, figure in reported.items():
         details = {label: row.details[place] for label, row in rows.items()}
         for label, comparison in _compared(figure, details, end, table).items():
-            if label in found:
-                # Of so many figures one differs by chance sooner than of one (Bonferroni).
-                strict = replace(comparison, p=min(1.0, comparison.p * len(reported)))
+            if decides := rows[label].to_baseline:
+                # Of so many figures one differs by chance sooner than of one.
+                strict = replace(among(comparison, len(reported)), is_disturbed=decides.is_disturbed)
                 found[label].append(Change(figure, strict.ratio, strict.verdict))
     for label, change in _sizes(experiment, found).items():
         found[label].append(change)
