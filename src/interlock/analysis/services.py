@@ -19,7 +19,7 @@ from interlock.results.experiments import Experiment
 from interlock.results.services import ServiceFigure, ServiceRecord, ServiceRow
 from interlock.results.trials import OWN
 
-# Figures as people read them, in the units of a trial's details: CPU time in ms, images in MB.
+# Figures as people read them, in the units of a trial's details: CPU time that decides in ms, images in MB.
 SCALES = {Figure.CPU: 1e3, Figure.IMAGE: 1e-6}
 WORD = re.compile(r"[a-z][a-z0-9]+")
 # Words of a question that say nothing of a service.
