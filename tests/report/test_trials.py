@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from interlock.analysis.comparison import Table
 from interlock.catalog.project import Catalog
@@ -15,7 +19,7 @@ from interlock.report import machine_readable
 from interlock.report import trials as report
 from interlock.report.experiment import headline, markdown
 from interlock.report.html.page import page
-from interlock.report.opening import ended_lines, opening_of
+from interlock.report.opening import brief, ended_lines, opening_of
 from interlock.report.tables import Section
 from interlock.results.experiments import Experiment, Outcome, State
 from interlock.results.json_documents import Reported
@@ -40,6 +44,15 @@ def test_the_answer_is_the_command_that_changes_the_dockerfile() -> None:
     said = answer(*make_tried(FAST | SLOW))
     assert said.startswith("For 1 CPU: ")
     assert said.endswith("interlock swap service/Dockerfile --to cpython-3.14 --paths")
+
+
+def test_the_command_is_printed_as_it_is_typed_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "bin/interlock")])
+    monkeypatch.setenv("PATH", "/nowhere")
+    experiment, table = make_tried(FAST)
+    stream = io.StringIO()
+    Console(file=stream, width=500).print(brief(experiment, [table], opening_of(experiment, {}, NOTHING, [table])))
+    assert f"{tmp_path}/bin/interlock swap service/Dockerfile --to cpython-3.14" in stream.getvalue()
 
 
 def test_the_command_names_the_stage_that_was_tried() -> None:
