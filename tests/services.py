@@ -25,7 +25,7 @@ from pathlib import Path
 from interlock.analysis.comparison import Table
 from interlock.analysis.pick.advice import machine_text
 from interlock.analysis.services import estimate_of, round_to, service_rows
-from interlock.analysis.trials import changes_of, judge
+from interlock.analysis.trials import judge
 from interlock.analysis.verdicts import Verdict
 from interlock.cli.images import build_options
 from interlock.cli.options import open_project, parse_duration
@@ -175,13 +175,12 @@ def proved(name: str, slower: float, cpus: int, budget_s: float) -> tuple[ProofR
     experiment, (table,), minutes = tried(name, image, options)
     (row,) = [row for row in judge(experiment, table) if row.label == BASELINE]
     differ = {Verdict.FASTER} if slower else {Verdict.FASTER, Verdict.SLOWER}
-    changes = changes_of(experiment, table).get(BASELINE, ())
     run = ProofRun(
         service=name,
         ratio=estimate_of(row.comparison.ratio) if row.comparison else None,
         verdict=row.verdict.value,
         # What decides is what an injected loop must be found by; of equals no figure may differ.
-        different=[change.figure.value for change in (changes[:1] if slower else changes) if change.verdict in differ],
+        different=[each.figure.value for each in row.changes[: 1 if slower else None] if each.verdict in differ],
         minutes=round_to(minutes, 2),
     )
     return run, machine_text(experiment.host)
