@@ -168,10 +168,10 @@ def reported_by(row: Row) -> dict[Figure, DetailFigure]:
 
 def decisive(table: Table) -> Figure:
     """Return the figure by which the rows are decided."""
-    user = table.workload.user
-    if user and user.load and user.probed.decides == "cpu":
+    user = table.workload.of_user
+    if user.load and user.probed.decides == "cpu":
         return Figure.CPU
-    if user and user.address and not user.load:
+    if user.address and not user.load:
         return Figure.START
     return Figure.RATE if table.benchmark.metric.inverse else Figure.TIME
 

@@ -105,7 +105,7 @@ def busy_text(tables: Sequence[Table]) -> str:
 
 def _bound_text(busy: Busy, table: Table) -> str:
     used = f"Your service used {busy.used:.2f} of {cpus_text(busy.cpus)}, the load {busy.load:.2f} of its own"
-    decides = table.workload.user.probed.decides if table.workload.user else "time"
+    decides = table.workload.of_user.probed.decides
     by_cpu = ", so CPU time per unit of work decides, and latency" if decides == "cpu" else ""
     less = ", or give it less (--cpus 1)" if busy.cpus > 1 else ""
     return {
@@ -119,8 +119,7 @@ def _bound_text(busy: Busy, table: Table) -> str:
 
 def _more_connections(table: Table) -> str:
     """Return the option of wrk with four times as many connections; of another load just that."""
-    words = " ".join(table.workload.user.load or []) if table.workload.user else ""
-    given = CONNECTIONS.search(words)
+    given = CONNECTIONS.search(" ".join(table.workload.of_user.load or []))
     return f"-c{4 * int(given[1])}" if given else "four times as many"
 
 
