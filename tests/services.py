@@ -136,7 +136,7 @@ def record(name: str, cpus: Sequence[int], budget_s: float) -> ServiceRecord:
     programs = [line for line in (SERVICES / name / "requirements.in").read_text().split() if line]
     program = programs[0].partition("[")[0]
     (version,) = [line.text for line in pins if line.name == program]
-    tables = [table for _, some, _ in trials for table in some if table.cores in cpus]
+    kept = [(described, [table for table in some if table.cores in cpus]) for described, some, _ in trials]
     return ServiceRecord(
         name=name,
         title=(SERVICES / name / "README.md").read_text().splitlines()[0].removeprefix(f"# {name}: "),
@@ -148,12 +148,8 @@ def record(name: str, cpus: Sequence[int], budget_s: float) -> ServiceRecord:
         minutes=round(sum(minutes for *_, minutes in trials), 1),
         baseline=BASELINE,
         versions={BASELINE: built.version} | experiment.versions,
-        bound={table.cores: busy_text([table]) for table in tables},
-        rows=[
-            row
-            for described, some, _ in trials
-            for row in service_rows(described, [table for table in some if table in tables], BASELINE)
-        ],
+        bound={table.cores: busy_text([table]) for _, tables in kept for table in tables},
+        rows=[row for described, tables in kept for row in service_rows(described, tables, BASELINE)],
     )
 
 

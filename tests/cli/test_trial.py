@@ -124,10 +124,3 @@ def test_a_fixed_number_of_rounds_has_no_budget_unless_one_is_given() -> None:
     fixed = RoundOptions(rounds=3).settings([FAST])
     assert (fixed.rounds, fixed.rounds_limit, fixed.budget_s) == (3, None, None)
     assert RoundOptions(rounds=3, budget="90s").settings([FAST]).budget_s == 90
-
-
-def test_files_of_a_trial_are_those_of_an_experiment(tmp_path: Path) -> None:
-    folder = write(tmp_path, "2026-11-21")
-    described = store.read_experiment(folder)
-    values, _ = store.read_cells(folder, described)
-    assert {label for (label, _), cell in values.items() if cell} == set(SECONDS)
