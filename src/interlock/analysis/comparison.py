@@ -249,8 +249,8 @@ def _table(recorded: _ExperimentData, workload: Workload, benchmark: Benchmark, 
 
 def _cpus_of(experiment: Experiment, workload: Workload) -> int:
     """Return how many CPUs what is measured may use: those of the machine, of a user's service those that it has."""
-    own = workload.user.cpus if workload.user else ""
-    return cpus_in(own or (experiment.trial.service_cpus if experiment.trial else ""), experiment.host["cores"])
+    of_trial = experiment.trial.service_cpus if experiment.trial else ""
+    return cpus_in(workload.of_user.cpus or of_trial, experiment.host["cores"])
 
 
 def _with_shares(recorded: _ExperimentData, table: Table) -> Table:

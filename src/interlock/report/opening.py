@@ -302,7 +302,7 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     # What was not reached; what is undecided stands above.
     parts += [Text(line) for line in ended_lines(experiment, [])[1:MOST_LINES_ENDED]]
     said = " ".join(filter(None, (opening.source, _progress(experiment, tables))))
-    parts += [Text(), Text(opening.sentence, style="bold"), *([Text(said)] if said else [])]
+    parts += [Text(), Text(runnable(opening.sentence), style="bold"), *([Text(said)] if said else [])]
     # A command is copied whole: the terminal folds it, without a break, where what prints it does not crop.
     parts += [Text(runnable(line), no_wrap=True, overflow="ignore") for line in _commands(experiment, opening)]
     number = len(experiment.warnings)

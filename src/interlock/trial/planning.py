@@ -46,7 +46,7 @@ class Variants:
 
     def labels(self, chosen: Sequence[str] | None) -> list[str]:
         """Return the named variants and modes, or those of the usual variants that are built; UsageError for none."""
-        if chosen is None:
+        if not chosen:
             return self._ready()
         known = self.known.variants
         for name in (split_label(label)[0] for label in chosen):

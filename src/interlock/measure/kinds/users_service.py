@@ -83,7 +83,7 @@ class UserService:
 
     @property
     def user(self) -> UserWork:
-        return self.workload.user or UserWork()
+        return self.workload.of_user
 
     @property
     def address(self) -> ServiceAddress:
@@ -129,14 +129,9 @@ class UserService:
 
     def _quiet(self, limit_s: float) -> tuple[float, bool]:
         """Wait until it is quiet; return how many CPUs it used when it was looked at last, and whether it was."""
-        quiet_cpus, quiet_looks, used, before_s = (
-            max(QUIET_CPUS, QUIET_FACTOR * self.user.probed.idle_cpus),
-            0,
-            0.0,
-            0.0,
-        )
-        before = self.container.cpu_used()
-        while quiet_looks < 2:
+        quiet_cpus = max(QUIET_CPUS, QUIET_FACTOR * self.user.probed.idle_cpus)
+        quiet_looks, before = 0, self.container.cpu_used()
+        while True:
             before_s = time.monotonic()
             time.sleep(LOOK_S)
             now = self.container.cpu_used()
@@ -145,7 +140,8 @@ class UserService:
             if time.monotonic() > limit_s:
                 return used, False
             self.container.require_running("before it was quiet")
-        return used, True
+            if quiet_looks == 2:
+                return used, True
 
     def load(self) -> Loaded:
         """Put one slice of load on it; the whole load if nothing answers it: a machine may stand still for a second."""
@@ -264,15 +260,15 @@ class UsersService(Kind):
         return None
 
     def is_in_order(self, track: Track) -> bool:
-        return bool(self.workload.user and self.workload.user.load)
+        return bool(self.workload.of_user.load)
 
     def block(self, tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
-        rng, user = order_of(tracks[0], number), self.workload.user
+        rng, user = order_of(tracks[0], number), self.workload.of_user
         rows = rng.sample(list(tracks), len(tracks))
         # A host name can be that of one service at a time.
-        has_name = user and user.address and user.address.host
+        has_name = user.address and user.address.host
         for group in [[track] for track in rows] if has_name else [rows]:
-            yield from loaded_in_turns(group, rng, on_start)
+            yield from loaded_in_turns(group, user.probed.turns, rng, on_start)
 
     def alone(self, track: Track, number: int) -> Result:
         """Start it once, where its start is what is timed; WorkloadError if it does not work."""
@@ -300,9 +296,8 @@ class UsersService(Kind):
             yield Working(service.container, work)
 
 
-def loaded_in_turns(tracks: Sequence[Track], rng: random.Random, on_start: OnStart) -> Iterator[Result]:
+def loaded_in_turns(tracks: Sequence[Track], turns: int, rng: random.Random, on_start: OnStart) -> Iterator[Result]:
     """Keep the services of these rows up and put slices of load on them in turns; yield what each has shown."""
-    turns = max((track.kind.workload.user or UserWork()).probed.turns for track in tracks)
     with ExitStack() as ends:
         kept: list[Kept] = []
         for track in tracks:
@@ -326,7 +321,7 @@ def loaded_in_turns(tracks: Sequence[Track], rng: random.Random, on_start: OnSta
 @contextmanager
 def _started(track: Track) -> Iterator[UserService]:
     workload, subject = track.kind.workload, track.cell.subject
-    start = OwnStart(subject.image_id or "", subject.environment, cpus=workload.user.cpus if workload.user else "")
+    start = OwnStart(subject.image_id or "", subject.environment, cpus=workload.of_user.cpus)
     with track.session.network.started(start) as container:
         yield UserService(track.session.network, workload, container)
 
@@ -352,7 +347,7 @@ def service_run(
     service_s, load_s = sum(loaded.service_s for loaded in slices), sum(loaded.load_s for loaded in slices)
     keys = [key for key in PERCENTILES if all(key in loaded.latencies for loaded in slices)]
     further = {key: sum(loaded.latencies[key] for loaded in slices) / len(slices) for key in keys}
-    if workload.user is None or workload.user.load is not None:
+    if workload.of_user.load:
         further |= {
             RATE: units / sum(loaded.unit_s * loaded.units for loaded in slices),
             UNIT_CPU: service_s / units,
@@ -366,6 +361,6 @@ def service_run(
         "interlock_process_user_s": used.user_s,
         "interlock_process_sys_s": used.sys_s,
     }
-    by_cpu = workload.user is not None and workload.user.probed.decides == "cpu"
+    by_cpu = workload.of_user.probed.decides == "cpu"
     values = [loaded.service_s / loaded.units if by_cpu else loaded.unit_s for loaded in slices]
     return pyperf.Run(values, metadata=metadata, collect_metadata=False)
