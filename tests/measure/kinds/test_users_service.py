@@ -153,6 +153,14 @@ def test_a_slice_without_an_answer_is_followed_by_the_whole_load() -> None:
         subject.load()
 
 
+def test_a_service_that_fails_is_ended_before_others_are_loaded() -> None:
+    net = network(says=BAD, then=[GOOD])
+    cells = rows_of(net, SERVICE, ROWS[:2])
+    watched_rounds(cells[0].session, cells, TimeUsed(), RoundOrder())
+    assert sorted(track.goes_on for cell in cells for track in cell.tracks.values()) == [False, True]
+    assert net.most_up == 1
+
+
 def test_another_programs_load_is_its_time() -> None:
     checks = Checks(address=ServiceAddress(port=80), load=["sh", "-c", "curl {url}"])
     loaded = service(network(), workload(checks)).load()

@@ -209,6 +209,7 @@ class Kept:
 
     track: Track
     service: UserService
+    ends: ExitStack  # which ends its service
     ready: Ready | None = None
     busy_s: float = 0.0  # what it was at work, and not another row
     slices: list[Loaded] = field(default_factory=list)
@@ -302,20 +303,30 @@ def loaded_in_turns(tracks: Sequence[Track], turns: int, rng: random.Random, on_
         kept: list[Kept] = []
         for track in tracks:
             on_start(track)
-            with track.failing(), _asked(track):
-                kept.append(Kept(track, ends.enter_context(_started(track))))
+            own = ends.enter_context(ExitStack())
+            with _working(track, own):
+                kept.append(Kept(track, own.enter_context(_started(track)), own))
                 kept[-1].make_ready()
         for _ in range(turns):
             for row in rng.sample(kept, len(kept)):
                 if row.track.goes_on:
-                    with row.track.failing(), _asked(row.track):
+                    with _working(row.track, row.ends):
                         row.take()
         results: list[Result] = []
         for row in kept:
             if row.track.goes_on:
-                with row.track.failing(), _asked(row.track):
+                with _working(row.track, row.ends):
                     results.append(row.result())
     yield from results
+
+
+@contextmanager
+def _working(track: Track, own: ExitStack) -> Iterator[None]:
+    """Note why a row's service does not work, and end it then: one that spins would disturb the others."""
+    with track.failing(), _asked(track):
+        yield
+    if not track.goes_on:
+        own.close()
 
 
 @contextmanager
