@@ -19,7 +19,7 @@ from interlock.report import machine_readable
 from interlock.report import trials as report
 from interlock.report.experiment import headline, markdown
 from interlock.report.html.page import page
-from interlock.report.opening import brief, ended_lines, opening_of
+from interlock.report.opening import brief, ended_lines, markdown_opening, opening_of
 from interlock.report.tables import Section
 from interlock.results.experiments import Experiment, Outcome, State
 from interlock.results.json_documents import Reported
@@ -40,10 +40,13 @@ def sections_of(experiment: Experiment, *tables: Table) -> tuple[Section, ...]:
     return report.sections(experiment, experiment.trial, tables)
 
 
-def test_the_answer_is_the_command_that_changes_the_dockerfile() -> None:
-    said = answer(*make_tried(FAST | SLOW))
-    assert said.startswith("For 1 CPU: ")
-    assert said.endswith("interlock swap service/Dockerfile --to cpython-3.14 --paths")
+def test_after_the_answer_comes_the_command_that_changes_the_dockerfile() -> None:
+    experiment, table = make_tried(FAST | SLOW)
+    assert answer(experiment, table).startswith("For 1 CPU: ")
+    following = report.next_commands(experiment, [table, table])
+    assert following == ("interlock swap service/Dockerfile --to cpython-3.14 --paths",)
+    opening = opening_of(experiment, {}, NOTHING, [table])
+    assert f"`{following[0]}`" in markdown_opening(opening, [table], OWN)
 
 
 def test_the_command_is_printed_as_it_is_typed_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -51,13 +54,15 @@ def test_the_command_is_printed_as_it_is_typed_here(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", "/nowhere")
     experiment, table = make_tried(FAST)
     stream = io.StringIO()
-    Console(file=stream, width=500).print(brief(experiment, [table], opening_of(experiment, {}, NOTHING, [table])))
-    assert f"{tmp_path}/bin/interlock swap service/Dockerfile --to cpython-3.14" in stream.getvalue()
+    opening = opening_of(experiment, {}, NOTHING, [table])
+    Console(file=stream, width=80).print(brief(experiment, [table], opening), crop=False)
+    whole = f"next: {tmp_path}/bin/interlock swap service/Dockerfile --to cpython-3.14 --paths"
+    assert whole in stream.getvalue().splitlines()
 
 
 def test_the_command_names_the_stage_that_was_tried() -> None:
-    said = answer(*make_tried(FAST, trial=make_trial(stage="app")))
-    assert said.endswith("--to cpython-3.14 --paths --stage app")
+    experiment, table = make_tried(FAST, trial=make_trial(stage="app"))
+    assert report.next_commands(experiment, [table])[0].endswith("--to cpython-3.14 --paths --stage app")
 
 
 def test_what_is_open_is_named_if_nothing_is_better() -> None:

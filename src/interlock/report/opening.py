@@ -32,7 +32,7 @@ from interlock.report.tables import (
     rounds_text,
     short_ratio_text,
 )
-from interlock.report.trials import answer, busy_text
+from interlock.report.trials import answer, busy_text, next_commands
 from interlock.report.trials import sections as trial_sections
 from interlock.results.answers import Pick, Rank
 from interlock.results.commands import runnable
@@ -67,6 +67,7 @@ class Opening:
     place: str = ""  # where it was measured, if that was without containers
     lacking: str = ""  # what was not measured, and why, in one line
     answer: str = ""  # of a trial, in place of a pick's
+    next: tuple[str, ...] = ()  # of a trial
     sections: tuple[Section, ...] = ()  # of a trial
     can_continue: bool = True  # not one that came with the project
 
@@ -164,7 +165,8 @@ def opening_of(experiment: Experiment, values: Values, catalog: Catalog, tables:
     """
     if experiment.trial and tables:
         said, parts = answer(experiment, tables), trial_sections(experiment, experiment.trial, tables)
-        return Opening(None, frozenset(), place=busy_text(tables), answer=said, sections=parts)
+        following = next_commands(experiment, tables)
+        return Opening(None, frozenset(), place=busy_text(tables), answer=said, next=following, sections=parts)
     place = "" if in_containers(experiment.host["engine"]) else f"Measured on {WITHOUT_CONTAINERS}."
     known_of_all = Opening(None, frozenset(), place, in_one_line(by_reason(experiment)))
     if not catalog.variants:
@@ -258,7 +260,7 @@ def _verdict_text(row: ComparedRow) -> str:
 
 def markdown_opening(opening: Opening, tables: Sequence[Table], baseline: str) -> list[str]:
     """Return the lines that a report begins with, under its title."""
-    lines = [f"**{opening.sentence}**", ""]
+    lines = [f"**{opening.sentence}**", "", *(line for command in opening.next for line in (f"`{command}`", ""))]
     lines += [line for said in (opening.source, *opening.caveats) if said for line in (said, "")]
     lines += [line for section in opening.sections for line in markdown_lines(section, section.title.capitalize())]
     for title, rows_of in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
@@ -302,7 +304,7 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     # What was not reached; what is undecided stands above.
     parts += [Text(line) for line in ended_lines(experiment, [])[1:MOST_LINES_ENDED]]
     said = " ".join(filter(None, (opening.source, _progress(experiment, tables))))
-    parts += [Text(), Text(runnable(opening.sentence), style="bold"), *([Text(said)] if said else [])]
+    parts += [Text(), Text(opening.sentence, style="bold"), *([Text(said)] if said else [])]
     # A command is copied whole: the terminal folds it, without a break, where what prints it does not crop.
     parts += [Text(runnable(line), no_wrap=True, overflow="ignore") for line in _commands(experiment, opening)]
     number = len(experiment.warnings)
@@ -363,8 +365,7 @@ def _commands(experiment: Experiment, opening: Opening) -> Iterator[str]:
     pick = opening.pick
     if experiment.ended_by and opening.can_continue:
         yield f"to continue: {experiment.resume_command}"
-    if pick and pick.next:
-        yield f"next: {pick.next[0]}"
+    yield from (f"next: {command}" for command in (*opening.next, *(pick.next[:1] if pick else ())))
     if pick:
         yield from _interpreter(experiment, pick)
 

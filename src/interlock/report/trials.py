@@ -62,8 +62,7 @@ def _advice(experiment: Experiment, table: Table) -> str:
     best, *also = best_of(judged, table) or [""]
     if best:
         with_ = f" (not shown to differ from the best: {', '.join(also)})" if also else ""
-        command = _swap(experiment.trial, best) if experiment.trial else ""
-        return f"switch to {best}{with_}: {price(by_label[best])}. {command}"
+        return f"switch to {best}{with_}: {price(by_label[best])}."
     said = "; ".join(f"{row.label}: {_short(row)}" for row in judged if row.problem or row.changes)
     prices = f" {said}." if said else ""
     if still_open:
@@ -72,6 +71,12 @@ def _advice(experiment: Experiment, table: Table) -> str:
     if all(row.verdict is TrialVerdict.NOT_TRIED for row in judged):
         return f"no answer: no variant was tried.{prices}"
     return f"do not switch: no variant is better.{prices}"
+
+
+def next_commands(experiment: Experiment, tables: Sequence[Table]) -> tuple[str, ...]:
+    """Return the commands that change the user's Dockerfile to what is better, one for each variant."""
+    best = dict.fromkeys(label for table in tables for label in best_of(judge(experiment, table), table)[:1])
+    return tuple(_swap(experiment.trial, label) for label in best if experiment.trial)
 
 
 def _short(row: JudgedRow) -> str:

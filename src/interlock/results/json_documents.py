@@ -153,9 +153,10 @@ class JudgedVariant(Data):
 
 
 class TrialAnswer(Data):
-    """What a trial says; `known` is what was asked for, and what was seen before anything was timed."""
+    """What a trial says, and the commands that follow; `known` is what was asked for, and seen before any timing."""
 
     conclusion: str
+    next: list[str]
     verdicts: list[JudgedVariant]
     known: Trial
 
