@@ -259,6 +259,40 @@ def test_the_first_look_alone_leaves_a_record_that_goes_on_with_all_rows(tmp_pat
     assert written == [folder] * 2
 
 
+def test_what_was_measured_before_stays_in_the_record_if_a_signal_comes_while_its_cells_are_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a first look were 'not measured' in the report of whoever ended the rest."""
+    given = dataclasses.replace(small_assignment(tmp_path), first_look_alone=True)
+    folder = experiment.execute(cast(Engine, DyingEngine(99)), given, observers(Ending()))
+    before = store.read_experiment(folder)
+    opened: list[str] = []
+
+    class Interrupted(DyingEngine):
+        def set_up(self, owner: str, needs: object) -> ScriptedNetwork:
+            network = super().set_up(owner, needs)
+
+            def open_sandbox(image_id: str, *_: object) -> ScriptedSandbox:
+                if opened:
+                    os.kill(os.getpid(), signal.SIGINT)
+                opened.append(image_id)
+                return ScriptedSandbox(image_id, self.run)
+
+            monkeypatch.setattr(network, "open_sandbox", open_sandbox)
+            return network
+
+    ending = Ending()
+    with ending.listening():
+        experiment.execute(cast(Engine, Interrupted(99)), small_assignment(tmp_path, before), observers(ending))
+    after = store.read_experiment(folder)
+    assert (len(opened), after.ended_by) == (1, "Ctrl-C")
+    assert {(cell.label, cell.workload) for cell in after.cells} == {
+        (cell.label, cell.workload) for cell in before.cells
+    }
+    assert {cell.outcome.state for cell in after.cells} == {State.OK}
+    assert sorted(after.unfinished) == ["first", "second"]
+
+
 @pytest.mark.parametrize(("budget_s", "expected"), [(105, [4, 4]), (1000, [6, 6]), (20, [2, 0])])
 def test_of_a_budget_every_row_has_its_first_rounds_before_any_has_more(
     budget_s: float, expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
