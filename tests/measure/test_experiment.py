@@ -20,7 +20,7 @@ from interlock.catalog.project import Catalog
 from interlock.engine.ended import Ended
 from interlock.engine.protocol import Engine
 from interlock.errors import EngineError, StoreError
-from interlock.measure import disturbances, experiment
+from interlock.measure import disturbances, experiment, lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
 from interlock.measure.rounds import TimeUsed
@@ -323,6 +323,26 @@ def test_of_a_budget_every_row_has_its_first_rounds_before_any_has_more(
     values = [store.read_values(path) for path in paths]
     assert [len(each["uncontended"].processes) if each else 0 for each in values] == expected
     assert bool(found.ended_by) is (budget_s < 1000)
+
+
+def test_a_signal_while_another_experiment_is_waited_for_ends_in_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a first look had shown was in no report, and its record said that its process had been killed."""
+    monkeypatch.setattr(lock, "lock_path", lambda: tmp_path / "lock")
+    ending, waited = Ending(budget_s=60), list[str]()
+
+    def leave(update: ProgressUpdate) -> None:
+        if "another one" in update.workload:
+            waited.append(update.workload)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    engine, watching = DyingEngine(0), Observers(leave, ending=ending)
+    with lock.hold("another one", lambda _: None):
+        folder = experiment.run(cast(Engine, engine), small_assignment(tmp_path / "results"), watching)
+    found = store.read_experiment(folder)
+    assert (len(waited), engine.starts, ending.exit_code) == (1, 0, 130)
+    assert (found.ended_by, found.times) == ("Ctrl-C", {})
 
 
 def test_what_a_signal_ends_before_anything_is_measured_has_a_record_of_its_builds(tmp_path: Path) -> None:

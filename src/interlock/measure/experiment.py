@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,17 @@ FIRST_LOOK_SHARE = 1 / 3
 def run(engine: Engine, assignment: Assignment, watching: Observers) -> Path:
     """Measure all cells while no other experiment measures on this machine; return the experiment's folder.
 
-    Of a budget every row has its first rounds before any has more.
+    Of a budget every row has its first rounds before any has more. If a signal ends the wait for another experiment
+    nothing is measured, and what is known is written.
     """
     start_s = time.monotonic()
     what, ending = "trial" if assignment.users else "matrix", watching.ending
-    with lock.hold(f"{what} into {assignment.results}", watching.on_step), ending.listening():
+    with ending.listening(), ExitStack() as held:
+        with ending.kept():
+            held.enter_context(lock.hold(f"{what} into {assignment.results}", watching.on_step))
         waited_s = time.monotonic() - start_s
         try:
-            if ending.budget_s and (look := assignment.first_look):
+            if ending.budget_s and not ending.signals and (look := assignment.first_look):
                 folder = execute(engine, look, watching, waited_s)
                 ending.pause()
                 if ending.signals:
