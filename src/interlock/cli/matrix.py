@@ -39,7 +39,7 @@ from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import helpers_of
 from interlock.measure.forecast import Forecast, usual_budget_s
-from interlock.measure.resumable import remaining
+from interlock.measure.resumable import remaining, require_same_catalog
 from interlock.measure.stages import StagedRun
 from interlock.measure.watching import Observers
 from interlock.report import overview
@@ -88,6 +88,7 @@ def matrix(
     asked = settings = settings_from(known, options, results, budget)
     if resume:
         began = unfinished(into, resume, is_trial=False)
+        require_same_catalog(began, known)
         require_no_contradiction(options, asked, began)
         settings = began.settings.model_copy(update={"workloads": remaining(began)})
         say_resumed(began, settings.workloads)
