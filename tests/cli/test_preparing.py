@@ -184,14 +184,20 @@ def test_after_a_playbook_that_failed_its_changes_are_named_and_the_run_goes_on(
 
 
 def test_a_user_who_is_new_in_the_engines_group_begins_again_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Machine([Found(None, SILENT), Found(None, DENIED)], checks=[TUNING], lacks=("docker.io",))
+    played: list[str] = []
+
     def restart() -> None:
+        played.extend(name for name, _ in here.playbooks)
         raise SystemExit(99)
 
     monkeypatch.setattr(preparing, "_restart", restart)
     monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.delenv("INTERLOCK_IN_GROUP", raising=False)
     with pytest.raises(SystemExit, match="99"):
-        ready(monkeypatch, Machine([Found(None, SILENT), Found(None, DENIED)], lacks=("docker.io",)))
+        ready(monkeypatch, here)
+    # The tuning is taken back by who did it: the one that begins again finds a tuned machine.
+    assert played == ["host.yml", "restore.yml"]
     monkeypatch.setenv("INTERLOCK_IN_GROUP", "1")
     assert isinstance(ready(monkeypatch, Machine([Found(None, SILENT), Found(None, DENIED)])), HostEngine)
 

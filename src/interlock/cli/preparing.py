@@ -119,7 +119,9 @@ class _Preparation:
             names = [*self._packages("tools", "tools_common", "tools_containers"), *self._engine_packages(wanted)]
             if self._does(wanted, names, starts=wanted is EngineName.DOCKER):
                 outcome = finding.find_containers(engine)
-                _restart_in_new_group(outcome)
+                if _lacks_new_group(outcome):
+                    self.undo.close()  # who begins again finds nothing to tune, and would take nothing back
+                    _restart()
         could = outcome.could_install(engine)
         if outcome.refusal is not None and engine is not None:
             way = f"`interlock matrix --yes` does it, by {PLAYBOOK}."
@@ -231,14 +233,14 @@ def _user_agrees(plan: PreparationPlan, agreed: bool, *, dry_run: bool) -> bool:
     return agreed or typer.confirm(f"Do it, by {PLAYBOOK}?", default=False)
 
 
-def _restart_in_new_group(outcome: Found) -> None:
-    """Start this process again if it lacks the engine's group: a process keeps the groups that it started with."""
+def _lacks_new_group(outcome: Found) -> bool:
+    """Return whether this process lacks the engine's group, and could have it: it keeps those that it started with."""
     denied = outcome.refusal is not None and "permission denied" in outcome.refusal.found
-    if denied and "INTERLOCK_IN_GROUP" not in os.environ and shutil.which("sg"):
-        _restart()
+    return denied and "INTERLOCK_IN_GROUP" not in os.environ and bool(shutil.which("sg"))
 
 
 def _restart() -> NoReturn:
+    """Start this process again, in the engine's group."""
     os.environ["INTERLOCK_IN_GROUP"] = "1"
     sys.stdout.flush()
     os.execvp("sg", ["sg", GROUP, "-c", shlex.join(sys.orig_argv)])  # noqa: S606
