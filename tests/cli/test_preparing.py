@@ -252,6 +252,19 @@ def test_a_machine_that_can_measure_nothing_is_no_engine(monkeypatch: pytest.Mon
         ready(monkeypatch, Machine([ANSWERS]), engine=EngineName.HOST, agreed=False, host=[nothing])
 
 
+def test_what_the_playbook_could_not_mend_is_not_said_to_be_mended_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The advice after `matrix --yes` was `matrix --yes`."""
+    stays = MachineCheck("base image", CheckState.PROBLEM, "no mmdebstrap", "Install it.", by_playbook=True)
+    here = Machine([ANSWERS], checks=[BASE], lacks=("mmdebstrap",), ends=FAILS)
+    monkeypatch.setattr(here, "examine", lambda *_args, **_options: [stays])
+    silent = Machine([Found(None, SILENT)], lacks=("docker.io",), ends=FAILS)
+    for machine, engine in ((here, None), (silent, EngineName.DOCKER)):
+        with pytest.raises(EngineError) as caught:
+            ready(monkeypatch, machine, engine=engine)
+        assert machine.playbooks
+        assert "--yes" not in caught.value.todo
+
+
 def test_a_playbook_that_fails_says_so(tmp_path: Path) -> None:
     (tmp_path / "playbooks").mkdir()
     (tmp_path / "playbooks/ansible.cfg").write_text("[defaults]\n")

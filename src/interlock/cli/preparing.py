@@ -33,6 +33,7 @@ from interlock.measure import doctor
 from interlock.results.experiments import PRODUCTS, EngineName
 
 PLAYBOOK = "playbooks/host.yml"
+WAY = f"`interlock matrix --yes` does it, by {PLAYBOOK}."
 GROUP = "docker"
 NAMES = {**PRODUCTS, EngineName.DOCKER: "Docker"}  # whose API Podman has too
 
@@ -122,12 +123,11 @@ class _Preparation:
                 if _lacks_new_group(outcome):
                     self.undo.close()  # who begins again finds nothing to tune, and would take nothing back
                     _restart()
-        could = outcome.could_install(engine)
+        could = outcome.could_install(engine) and not self.agreed
         if outcome.refusal is not None and engine is not None:
-            way = f"`interlock matrix --yes` does it, by {PLAYBOOK}."
-            raise outcome.refusal.with_todo(way) if could else outcome.refusal
+            raise outcome.refusal.with_todo(WAY) if could else outcome.refusal
         if outcome.refusal is not None:
-            say_without_containers(outcome, " (`--yes` installs Docker)" if could and not self.agreed else "")
+            say_without_containers(outcome, " (`--yes` installs Docker)" if could else "")
         return outcome.containers
 
     def ready_containers(self, containers: DockerEngine, base: Base) -> protocol.Engine:
@@ -142,9 +142,8 @@ class _Preparation:
         names = self._packages("tools", "tools_common", "tools_containers") if "base image" in wrong else []
         if wrong and self._does(containers.name, names):
             checks = examined()
-        _fail_on_blocking(
-            checks, "" if finding.why_no_packages() else f" `interlock matrix --yes` does it, by {PLAYBOOK}."
-        )
+        # Who has agreed knows that the playbook did not mend it.
+        _fail_on_blocking(checks, "" if self.agreed or finding.why_no_packages() else f" {WAY}")
         return containers
 
     def ready_here(self, *, as_root: bool) -> protocol.Engine:
