@@ -386,9 +386,12 @@ def test_a_row_that_timed_out_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize(("budget_s", "deadlines"), [(600.0, 1), (None, 3)])
 def test_a_row_that_hangs_takes_one_deadline_of_a_budget(budget_s: float | None, deadlines: int) -> None:
+    """Of the budget that it has now: one that is resumed may have begun with another, or with none."""
     engine = Engine(base=steady, a=lambda _, __: make_ended(timed_out=True))
     benchmarks = [make_benchmark(name) for name in ("x", "y", "z")]
-    session = engine.session(make_workload(benchmarks=benchmarks), rounds=2, budget_s=budget_s)
+    session = engine.session(
+        make_workload(benchmarks=benchmarks), ending=Ending(budget_s), rounds=2, budget_s=None if budget_s else 600.0
+    )
     open_cells = engine.cells(session)
     run_rounds(session, open_cells)
     assert engine.started["a"] == deadlines
