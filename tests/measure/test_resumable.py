@@ -83,10 +83,13 @@ def test_a_complete_experiment_and_one_that_does_not_say_cannot_go_on(changes: d
     assert caught.value.key == "--resume"
 
 
-@pytest.mark.parametrize(("key", "value"), [("name", "other"), ("cpu", "Another CPU"), ("cores", 64)])
+@pytest.mark.parametrize(
+    ("key", "value"), [("name", "other"), ("cpu", "Another CPU"), ("cores", 64), ("memory_bytes", 4 * 2**30)]
+)
 def test_another_host_is_refused_with_what_is_another(key: str, value: object) -> None:
     experiment = ended(host=make_experiment().host | {"name": "box", "cpu": "Example", "kernel": "6.1"})
-    here = {**experiment.host, "kernel": "6.18"}
+    # Another kernel leaves another part of the memory: an update refused every --resume.
+    here = {**experiment.host, "kernel": "6.18", "memory_bytes": experiment.host["memory_bytes"] - 5_000_000}
     resumable.require_same_host(experiment, here)
     with pytest.raises(UsageError, match=f"{key} .*{value}"):
         resumable.require_same_host(experiment, {**here, key: value})

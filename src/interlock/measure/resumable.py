@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,6 +134,8 @@ def _profile_outcome(cell: Cell, unprofiled: Outcome) -> Outcome | None:
 
 # What of a host's facts its times depend on; the load and the kernel may be others.
 SAME = ("name", "cpu", "cores", "memory_bytes", "architecture")
+# Of the memory as a share: each kernel leaves another part of it.
+SAME_MEMORY = 0.03
 
 
 @dataclass(frozen=True)
@@ -201,9 +204,10 @@ def _lacks_all(cell: CellResult) -> bool:
 def require_same_host(experiment: Experiment, here: Mapping[str, Any]) -> None:
     """Raise UsageError unless this is the host that the experiment was begun on."""
     for key in SAME:
-        there = experiment.host.get(key)
-        if there != here.get(key):
-            change = f"{experiment.name} was started on another host: {key} {there}, here {here.get(key)}"
+        there, now = experiment.host.get(key), here.get(key)
+        is_near = key == "memory_bytes" and math.isclose(there, now, rel_tol=SAME_MEMORY)
+        if there != now and not is_near:
+            change = f"{experiment.name} was started on another host: {key} {there}, here {now}"
             raise UsageError(key="--resume", found=change, todo="Resume it there, or start a new experiment.")
 
 
