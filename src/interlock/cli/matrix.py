@@ -93,7 +93,7 @@ def matrix(
         settings = began.settings.model_copy(update={"workloads": remaining(began)})
         say_resumed(began, settings.workloads)
     project.require_programs(paths.root, (known.workloads[each] for each in settings.workloads))
-    announcing.require_writable(into)
+    announcing.require_writable(into, name)
     engine = engine_of(began) if began else options.engine
     print_known(paths, settings)
     # An experiment that is resumed has ended in time once.
