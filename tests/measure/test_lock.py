@@ -174,3 +174,11 @@ def test_all_users_and_clones_have_one_file(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(locks, "LOCKS", apart.LOCKS_OF_ALL)
     assert locks.lock_path().parent in {Path("/run/lock"), Path("/var/tmp"), Path("/tmp")}
     assert locks.lock_path().name == locks.FILE
+
+
+def test_a_folder_of_locks_that_is_roots_alone_is_nobodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "LOCKS", tmp_path)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: "/temporary")
+    for mode, folder in ((0o755, Path("/temporary")), (0o1777, tmp_path)):
+        tmp_path.chmod(mode)
+        assert locks.lock_path().parent == folder
