@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import errno
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import NoReturn, cast
 
 import pytest
 from docker.errors import DockerException
@@ -29,7 +30,7 @@ from interlock.measure.watching import Observers, ProgressUpdate
 from interlock.measure.workload import WorkloadResult
 from interlock.results import store
 from interlock.results.experiments import EngineName, Experiment, Outcome, State
-from interlock.results.journal import KILLED
+from interlock.results.journal import JOURNAL_FILE, KILLED
 from tests.builders import (
     ScriptedNetwork,
     ScriptedSandbox,
@@ -210,6 +211,29 @@ def test_the_error_that_ends_an_experiment_says_how_it_goes_on_whatever_else_fai
         run_small(DyingEngine(8, error), small_assignment(tmp_path))
     (folder,) = tmp_path.iterdir()
     assert f"--resume {folder.name}" in caught.value.todo
+
+
+def test_a_disk_that_is_full_also_for_what_was_measured_is_told_how_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of its errors was said, without --resume and without where the values are."""
+    engine = DyingEngine(99)
+
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+
+        def fill(update: ProgressUpdate) -> None:
+            if update.activity == "round 3 of 3":
+                disk.setattr(os, "fsync", full)
+
+        with pytest.raises(StoreError) as caught:
+            experiment.execute(cast(Engine, engine), small_assignment(tmp_path), Observers(fill))
+    (folder,) = tmp_path.iterdir()
+    assert (caught.value.file, f"--resume {folder.name}" in caught.value.todo) == (str(folder / JOURNAL_FILE), True)
+    assert store.read_experiment(folder).unfinished == ["first"]
+    assert not (folder / JOURNAL_FILE).exists()
 
 
 def test_an_engine_that_died_before_anything_was_measured_leaves_no_folder(tmp_path: Path) -> None:

@@ -159,8 +159,8 @@ class Execution:
             self.journal.end()
         elif self.has_values or self.assignment.resumes is not None:
             self.journal.close()
-            store.recover(self.folder, error)
-            with suppress(StoreError):  # the first error says more
+            with suppress(StoreError):  # the first error says more; whoever reads it next recovers what is left
+                store.recover(self.folder, error)
                 write_sums(self.folder)
         else:
             self.journal.end()
