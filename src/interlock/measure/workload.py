@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -62,7 +62,10 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
     reasons: dict[str, Outcome] = {}
     try:
         with ending.kept():
-            cells.extend(_opened(session, subjects))
+            for subject in subjects:
+                cells.append(cell := Cell(session, subject))
+                if kind_of(session.workload).opens_slots:
+                    cell.slot()
             for limit in limit_cells(session):
                 limits.append(limit)
                 limit.slot()
@@ -92,15 +95,6 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
     finally:
         for cell in (*cells, *limits):
             cell.leave()
-
-
-def _opened(session: Session, subjects: Sequence[Subject]) -> Iterator[Cell]:
-    """Yield each subject's cell as soon as it is open."""
-    for subject in subjects:
-        cell = Cell(session, subject)
-        if kind_of(session.workload).opens_slots:
-            cell.slot()
-        yield cell
 
 
 def discover(session: Session, cells: Sequence[Cell]) -> dict[str, Outcome]:
