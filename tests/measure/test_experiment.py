@@ -20,7 +20,7 @@ from docker.errors import DockerException
 from interlock.catalog.project import Catalog
 from interlock.engine.ended import Ended
 from interlock.engine.protocol import Engine
-from interlock.errors import EngineError, StoreError
+from interlock.errors import EngineError, StoreError, UsageError
 from interlock.measure import disturbances, experiment, lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
@@ -29,7 +29,7 @@ from interlock.measure.stopwatch import Stopwatch
 from interlock.measure.watching import Observers, ProgressUpdate
 from interlock.measure.workload import WorkloadResult
 from interlock.results import store
-from interlock.results.experiments import EngineName, Experiment, Outcome, State
+from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment, Outcome, State
 from interlock.results.journal import JOURNAL_FILE, KILLED
 from tests.builders import (
     ScriptedNetwork,
@@ -161,6 +161,20 @@ def test_what_was_measured_before_an_engine_died_is_kept_and_goes_on(
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)
     said = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=folder, capture_output=True, text=True, check=True)
     assert len(said.stdout.splitlines()) == len([*folder.glob("*/*/*.json")])
+
+
+def test_of_two_that_go_on_with_one_experiment_the_second_does_not_write_over_what_the_first_added(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(EngineError):
+        run_small(DyingEngine(5), small_assignment(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    before = store.read_experiment(folder)
+    store.write_json(folder / EXPERIMENT_FILE, before.model_copy(update={"duration_s": before.duration_s + 60}))
+    there = (folder / EXPERIMENT_FILE).read_bytes()
+    with pytest.raises(UsageError) as caught:
+        run_small(DyingEngine(99), small_assignment(tmp_path, before))
+    assert (caught.value.key, (folder / EXPERIMENT_FILE).read_bytes()) == ("--resume", there)
 
 
 def test_an_experiment_that_goes_on_knows_the_facts_of_its_interpreters(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from interlock.catalog.workloads import Workload
 from interlock.engine import machine
 from interlock.engine.client import engine_failure
 from interlock.engine.protocol import Engine, Needs
-from interlock.errors import EngineError, InterlockError, StoreError
+from interlock.errors import EngineError, InterlockError, StoreError, UsageError
 from interlock.measure import disturbances, lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Interpreters, Resources
@@ -73,6 +73,7 @@ def execute(engine: Engine, assignment: Assignment, watching: Observers, waited_
     host = {"folder": host_folder(), **machine.facts(), "engine": engine.facts()}
     if assignment.resumes is not None:
         folder = assignment.results / assignment.resumes.name
+        _require_as_it_was(folder, assignment.resumes)
     else:
         folder = store.new_folder(assignment.results, assignment.name, started.date().isoformat())
     check_sums(folder)
@@ -80,6 +81,14 @@ def execute(engine: Engine, assignment: Assignment, watching: Observers, waited_
     forget_sums(folder)
     Execution(engine, assignment, watching, folder, started, host, journal, waited_s).complete()
     return folder
+
+
+def _require_as_it_was(folder: Path, resumes: Experiment) -> None:
+    """Raise UsageError if another process has gone on with an experiment while this one waited."""
+    if store.read_experiment(folder).duration_s != resumes.duration_s:
+        raise UsageError(
+            key="--resume", found=f"{resumes.name} has gone on since this command read it", todo="Resume it again."
+        )
 
 
 # What removes what an engine that was silent could not.
