@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import signal
@@ -110,6 +111,17 @@ def test_threads_of_one_process_wait_for_each_other_too(lock: Path) -> None:
     for thread in threads:
         thread.join(30)
     assert (inside, together) == (0, 1)
+
+
+def test_a_full_disk_has_no_room_for_a_name_and_the_lock_is_held(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The temporary folder may be on it; the experiment's results need not be."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with locks.hold("matrix", pytest.fail, lock):
+        assert locks.holder(lock) == "another measurement"
 
 
 def test_an_error_releases_the_lock(lock: Path) -> None:

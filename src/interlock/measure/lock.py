@@ -130,8 +130,9 @@ def _read(descriptor: int) -> str:
 
 
 def _write(descriptor: int, text: str) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, text.encode(), 0)
+    with suppress(OSError):  # a full disk: it is held without a name
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode(), 0)
 
 
 def _user() -> str:
