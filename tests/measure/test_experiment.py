@@ -20,7 +20,7 @@ from docker.errors import DockerException
 from interlock.catalog.project import Catalog
 from interlock.engine.ended import Ended
 from interlock.engine.protocol import Engine
-from interlock.errors import EngineError, StoreError, UsageError
+from interlock.errors import EngineError, OutputError, StoreError, UsageError
 from interlock.measure import disturbances, experiment, lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
@@ -188,16 +188,17 @@ def test_an_experiment_that_goes_on_knows_the_facts_of_its_interpreters(tmp_path
     assert (resources.known.facts, resources.known.silent) == (before.facts, set())
 
 
+@pytest.mark.parametrize("error", [BrokenPipeError(), OutputError(BrokenPipeError(32, "Broken pipe"))])
 def test_what_was_started_is_removed_when_nobody_reads_the_output_any_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, removed = DyingEngine(99), list[str]()
     monkeypatch.setattr(engine, "clean_up", removed.append)
 
     def closed(update: ProgressUpdate) -> None:
-        raise BrokenPipeError
+        raise error
 
-    with pytest.raises(BrokenPipeError):
+    with pytest.raises(type(error)):
         experiment.execute(cast(Engine, engine), small_assignment(tmp_path), Observers(closed))
     assert len(removed) == 1
 

@@ -16,7 +16,7 @@ from interlock.catalog.workloads import Workload
 from interlock.engine import machine
 from interlock.engine.client import engine_failure
 from interlock.engine.protocol import Engine, Needs
-from interlock.errors import EngineError, InterlockError, StoreError, UsageError
+from interlock.errors import EngineError, InterlockError, OutputError, StoreError, UsageError
 from interlock.measure import disturbances, lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Interpreters, Resources
@@ -146,7 +146,7 @@ class Execution:
         """Remove what was started and write what is known; after an error return whether something stays."""
         with self.watching.ending.shielded():
             try:
-                with suppress(OSError):  # whoever read the output may be gone
+                with suppress(OSError, OutputError):  # whoever read the output may be gone, or its disk full
                     self.watching.on_step("what it had started is removed", activity="ending")
                 self.engine.clean_up(self.owner)
             except EngineError:
