@@ -12,7 +12,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 from docker.errors import DockerException
@@ -20,7 +20,7 @@ from docker.errors import DockerException
 from interlock.catalog.project import Catalog
 from interlock.engine.ended import Ended
 from interlock.engine.protocol import Engine
-from interlock.errors import EngineError, OutputError, StoreError, UsageError
+from interlock.errors import EngineError, Interrupted, OutputError, StoreError, UsageError
 from interlock.measure import disturbances, experiment, lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
@@ -228,6 +228,22 @@ def test_the_error_that_ends_an_experiment_says_how_it_goes_on_whatever_else_fai
     assert f"--resume {folder.name}" in caught.value.todo
 
 
+def test_a_second_signal_within_a_call_of_the_engine_is_no_answer_of_the_engine(tmp_path: Path) -> None:
+    """It was 'the container engine's answer cannot be read (Interrupted ...)', with the engine's exit code."""
+    client: dict[str, Any] = {"__name__": "docker.api.client", "error": Interrupted()}
+    exec("def call():\n    raise error", client)  # noqa: S102  a frame of the SDK's
+
+    class Interrupting(DyingEngine):
+        def _require_alive(self) -> None:
+            if self.starts < 0:
+                client["call"]()
+
+    with pytest.raises(Interrupted):
+        run_small(Interrupting(5), small_assignment(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    assert store.read_experiment(folder).unfinished == ["first"]
+
+
 def test_a_disk_that_is_full_also_for_what_was_measured_is_told_how_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,7 +323,7 @@ def test_what_was_measured_before_stays_in_the_record_if_a_signal_comes_while_it
     before = store.read_experiment(folder)
     opened: list[str] = []
 
-    class Interrupted(DyingEngine):
+    class Leaving(DyingEngine):
         def set_up(self, owner: str, needs: object) -> ScriptedNetwork:
             network = super().set_up(owner, needs)
 
@@ -322,7 +338,7 @@ def test_what_was_measured_before_stays_in_the_record_if_a_signal_comes_while_it
 
     ending = Ending()
     with ending.listening():
-        experiment.execute(cast(Engine, Interrupted(99)), small_assignment(tmp_path, before), observers(ending))
+        experiment.execute(cast(Engine, Leaving(99)), small_assignment(tmp_path, before), observers(ending))
     after = store.read_experiment(folder)
     assert (len(opened), after.ended_by) == (1, "Ctrl-C")
     assert {(cell.label, cell.workload) for cell in after.cells} == {

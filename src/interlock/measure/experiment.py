@@ -128,7 +128,9 @@ class Execution:
         try:
             self._measure_all()
         except BaseException as raised:
-            failure = raised if isinstance(raised, InterlockError) else engine_failure(raised)
+            failure = raised if isinstance(raised, InterlockError) else None
+            if failure is None and isinstance(raised, Exception):  # a signal within a call is no answer to it
+                failure = engine_failure(raised)
             found = getattr(failure, "found", type(raised).__name__)
             stays = self._end(self.watching.ending.reason or f"an error ({found})")
             more = []
