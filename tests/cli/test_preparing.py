@@ -91,6 +91,7 @@ def ready(
     engine: EngineName | None = None,
     no_packages: str = "",
     host: Sequence[MachineCheck] = (),
+    dry_run: bool = False,
 ) -> Any:
     """What the block was given."""
     console = PlainConsole(file=here.said, width=400)
@@ -109,7 +110,9 @@ def ready(
     monkeypatch.setattr(doctor, "examine_host", lambda _results, **_options: list(host))
     monkeypatch.setattr(ansible, "play_here", here.play)
     places, known = ProjectPaths(ROOT, Path("cache")), catalogs.load(ROOT)
-    with preparing.ready_machine(places, known, True, agreed=agreed, engine=engine, as_root=True, rest=REST) as found:
+    with preparing.ready_machine(
+        places, known, True, agreed=agreed, engine=engine, as_root=True, rest=REST, dry_run=dry_run
+    ) as found:
         return found
 
 
@@ -171,6 +174,19 @@ def test_an_engine_that_was_named_is_not_replaced_and_the_error_says_how_to_agre
     with pytest.raises(EngineError, match=r"`interlock matrix --yes`.*playbooks/host\.yml"):
         ready(monkeypatch, here, agreed=False, engine=EngineName.DOCKER)
     assert here.playbooks == []
+
+
+def test_a_dry_run_with_yes_ends_with_the_engine_that_would_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It went on with this machine as the engine, which --yes would not take, and of root was an error."""
+    for here, said in (
+        (Machine([Found(None, SILENT)], lacks=("docker.io", "gcc")), "docker.io"),
+        (Machine([ANSWERS], checks=[BASE], lacks=("mmdebstrap",)), "mmdebstrap"),
+    ):
+        with pytest.raises(typer.Exit):
+            ready(monkeypatch, here, dry_run=True)
+        assert here.playbooks == []
+        assert all(part in here.said.getvalue() for part in (said, REST))
+        assert "gcc" not in here.said.getvalue()
 
 
 def test_after_a_playbook_that_failed_its_changes_are_named_and_the_run_goes_on(

@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.variants import Base
+from interlock.cli.announcing import announce
 from interlock.cli.choosing import say_without_containers, this_machine
 from interlock.cli.machine import print_checks
 from interlock.cli.options import console
@@ -123,6 +124,8 @@ class _Preparation:
                 if _lacks_new_group(outcome):
                     self.undo.close()  # who begins again finds nothing to tune, and would take nothing back
                     _restart()
+            elif self.agreed and self.dry_run:
+                announce(dry_run=True)  # what comes then is of an engine that is not there yet
         could = outcome.could_install(engine) and not self.agreed
         if outcome.refusal is not None and engine is not None:
             raise outcome.refusal.with_todo(WAY) if could else outcome.refusal
@@ -140,10 +143,13 @@ class _Preparation:
         checks = examined()
         wrong = {check.subject for check in checks if check.by_playbook}
         names = self._packages("tools", "tools_common", "tools_containers") if "base image" in wrong else []
+        may_install = not finding.why_no_packages()
         if wrong and self._does(containers.name, names):
             checks = examined()
+        elif self.agreed and self.dry_run and names and may_install:
+            announce(dry_run=True)  # nothing can be built before it
         # Who has agreed knows that the playbook did not mend it.
-        _fail_on_blocking(checks, "" if self.agreed or finding.why_no_packages() else f" {WAY}")
+        _fail_on_blocking(checks, f" {WAY}" if may_install and not self.agreed else "")
         return containers
 
     def ready_here(self, *, as_root: bool) -> protocol.Engine:
