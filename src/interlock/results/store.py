@@ -75,8 +75,8 @@ def new_folder(results: Path, name: str | None, day: str) -> Path:
 
 
 def require_free(folder: Path) -> None:
-    """Raise StoreError for a folder that has something: an empty one is of an experiment that was killed early."""
-    if folder.is_dir() and any(folder.iterdir()):
+    """Raise StoreError for a folder that has more than a journal, which one that was killed early has left."""
+    if folder.is_dir() and any(path.name != JOURNAL_FILE for path in folder.iterdir()):
         raise StoreError(file=str(folder), found="the folder exists already", todo="Choose another --name.")
 
 
