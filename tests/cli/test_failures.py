@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from interlock.cli import failures, main
-from interlock.errors import EngineError, UnexpectedError, UsageError
+from interlock.errors import EngineError, StoreError, UnexpectedError, UsageError
 from tests.apart import command
 from tests.cli.conftest import Run
 from tests.fakes import Answer, Asked, as_json, serving
@@ -192,3 +193,12 @@ def test_a_cache_that_cannot_be_made_is_one_sentence_with_what_to_set(
         assert found.exit_code == 2
         assert "XDG_CACHE_HOME" in found.todo
     assert failures.foreseen(NotADirectoryError(20, "Not a directory", "/elsewhere"), []).exit_code == 70
+
+
+def test_a_full_disk_is_no_defect_wherever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the cache the advice was to set XDG_CACHE_HOME, elsewhere to report a defect."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for places in ((), (str(tmp_path / "interlock/x"),), ("/elsewhere",)):
+        found = failures.foreseen(OSError(errno.ENOSPC, "No space left on device", *places), [])
+        assert (found.exit_code, found.file) == (StoreError.exit_code, "".join(places))
+        assert "df -h" in found.todo

@@ -223,7 +223,7 @@ def trial_command(
     labels = choice.labels(split_names(variants))
     settings = measured.settings(labels, len(places), results)
     into = results or paths.results
-    require_writable(into)
+    require_writable(into, name)
     assignment = Assignment(
         known,
         paths.root,

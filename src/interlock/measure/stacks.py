@@ -325,18 +325,13 @@ def _code(stack: Mapping[str, Any]) -> Iterator[RawFrame]:
     The interpreter's own (`<shim>`, 3.12's `<interpreter trampoline>`) stand between C and Python: their file is called
     as they are.
     """
-    for frame in map(_raw, stack["python"]):
-        if frame[0] != frame[2] or frame[2] == "<module>":
-            yield frame
+    for file, name, first, instruction in stack["python"]:
+        if file != name or name == "<module>":
+            yield file, first, name, instruction
 
 
 def _is_interpreter(file: str) -> bool:
     return file.rpartition("/")[2].startswith(("python", "libpython"))
-
-
-def _raw(frame: Sequence[Any]) -> RawFrame:
-    file, name, first, instruction = frame
-    return file, first, name, instruction
 
 
 def _frame(frame: RawFrame, lines: Lines) -> str:

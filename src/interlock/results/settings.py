@@ -90,4 +90,4 @@ class Settings(Data):
 
 def duration_word(seconds: float | None) -> str:
     """Return a duration as an option takes it; empty for none."""
-    return "" if seconds is None else f"{seconds:g}s"
+    return "" if seconds is None else f"{seconds:.15g}s"
