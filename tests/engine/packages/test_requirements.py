@@ -77,6 +77,7 @@ def test_the_name_of_a_requirement_is_canonical_wherever_it_stands(text: str, na
         (".", ".", "/here"),
         ("-e .", ".", "/here"),
         ("--editable=.[dev]", ".", "/here[dev]"),
+        ('-e ".[dev]"', ".", "/here[dev]"),
         ("./sub ; python_version > '3'", "sub", "/here ; python_version > '3'"),
         ("foo-1.0.tar.gz", "foo-1.0.tar.gz", "/here"),
         (f"vendor/foo-1.0-py3-none-any.whl {PINNED}", "vendor/foo-1.0-py3-none-any.whl", f"/here {PINNED}"),

@@ -232,7 +232,8 @@ class Reader:
         if GLOBAL.get(option, True) != bool(value):
             said = "needs a value" if GLOBAL.get(option, True) else "takes no value"
             raise _wrong(line, f"{option} {said}", "Correct the line.")
-        return option, value if option == "--editable" else unquoted(value)
+        # A marker behind an editable requirement has quotes of its own.
+        return option, value if option == "--editable" and value[0] not in "'\"" else unquoted(value)
 
     def _include(self, line: Line, value: str, *, is_constraint: bool) -> None:
         if "://" in value:
