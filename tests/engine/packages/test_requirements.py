@@ -171,6 +171,11 @@ def test_options_hold_for_all_and_stay_in_their_order() -> None:
     ]
 
 
+def test_options_in_one_line_are_several() -> None:
+    wanted = read("--no-index --find-links=./wheels --all-releases :all:\nflask", "wheels")
+    assert (wanted.links, wanted.options) == ([Path("wheels")], ["--no-index", "--all-releases :all:"])
+
+
 def test_a_folder_of_wheels_is_no_option_but_one_of_this_machines_folders() -> None:
     wanted = read("flask\n-f ./wheels", "wheels")
     assert (wanted.links, wanted.options) == ([Path("wheels")], [])

@@ -92,6 +92,7 @@ def unquoted(value: str) -> str:
 
 
 OPTION = re.compile(r"(--[a-z-]+|-[a-z])(?:\s*=\s*|\s+|$)?(.*)$", re.DOTALL)
+EDITABLE = ("-e", "--editable")
 # A requirement's own options start at the first word that is one.
 OWN_OPTIONS = re.compile(r"\s+(?=--?[A-Za-z])")
 VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
@@ -108,6 +109,8 @@ GLOBAL = {
     "--prefer-binary": False,
     "--require-hashes": False,
     "--pre": False,
+    "--all-releases": True,
+    "--only-final": True,
     "--trusted-host": True,
     "--use-feature": True,
 }
@@ -209,6 +212,11 @@ class Reader:
         if not text.startswith("-"):
             self._add(self.requirement(line), is_constraint)
             return
+        # pip takes several options in a line; those behind an editable requirement are its own.
+        for part in [text] if text.startswith(EDITABLE) else OWN_OPTIONS.split(text):
+            self._read_option(replace(line, text=part), is_constraint)
+
+    def _read_option(self, line: Line, is_constraint: bool) -> None:
         option, value = self._option(line)
         if option in {"--requirement", "--constraint"}:
             self._include(line, value, is_constraint=is_constraint or option == "--constraint")
