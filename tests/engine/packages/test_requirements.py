@@ -150,9 +150,9 @@ def test_included_files_are_read_in_their_place_and_below_their_own_folder() -> 
     ]
 
 
-def test_constraints_and_what_they_include_constrain_and_ask_for_nothing() -> None:
-    wanted = read("flask\n--constraint c.txt", c_txt="-r d.txt\nidna<4", d_txt="six<2")
-    assert [line.name for line in wanted.lines] == ["flask"]
+def test_constraints_ask_for_nothing_unless_they_include_requirements() -> None:
+    wanted = read("flask\n--constraint c.txt", c_txt="-c d.txt\n-r e.txt\nidna<4", d_txt="six<2", e_txt="click")
+    assert [line.name for line in wanted.lines] == ["flask", "click"]
     assert [line.text for line in wanted.constraints] == ["six<2", "idna<4"]
 
 

@@ -219,7 +219,7 @@ class Reader:
     def _read_option(self, line: Line, is_constraint: bool) -> None:
         option, value = self._option(line)
         if option in {"--requirement", "--constraint"}:
-            self._include(line, value, is_constraint=is_constraint or option == "--constraint")
+            self._include(line, value, is_constraint=option == "--constraint")
         elif option == "--editable":
             # An editable install is audited as a wheel.
             self._add(self.requirement(replace(line, text=value)), is_constraint)
