@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from interlock.engine.packages.audit import (
 )
 from interlock.engine.packages.pip_report import Resolved
 from interlock.engine.packages.requirements import Line
-from interlock.engine.packages.resolving import Resolution, Unmet, Wheel
+from interlock.engine.packages.resolving import Resolution, Unmet, Wheel, with_user
 from interlock.results.answers import ModuleImport, Origin
 from tests.builders import ROOT
 
@@ -104,6 +105,20 @@ def test_a_row_says_how_its_package_came_and_who_asked() -> None:
     assert (mysqlclient.origin, mysqlclient.reason, mysqlclient.needed_by) == (Origin.FAILED, "no pkg-config", ["app"])
     assert (six.needed_by, six.imports) == (["lxml"], [ModuleImport(module="six")])
     assert (yaml.origin, yaml.build_s) == (Origin.BUILT, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("line", "reported", "user"),
+    [
+        ("x @ git+https://${TOKEN}@example.org/x@main", "", "${TOKEN}@"),
+        ("git+https://me:secret@example.org/x", "", "me:secret@"),
+        ("x @ git+ssh://git@example.org/x", "git@", "git@"),
+        ("x==1", "", ""),
+    ],
+)
+def test_what_is_fetched_again_is_fetched_as_the_user_of_its_line(line: str, reported: str, user: str) -> None:
+    package = replace(resolved("x"), spec=f"x @ git+https://{reported}example.org/x@0a")
+    assert with_user(package, Line(line, "r.txt", 1)).spec == f"x @ git+https://{user}example.org/x@0a"
 
 
 def test_a_wheel_that_could_not_be_built_or_installed_is_a_failure_without_imports() -> None:

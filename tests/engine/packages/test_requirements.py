@@ -255,12 +255,13 @@ def test_each_local_path_has_one_place_and_an_archive_keeps_its_name() -> None:
 
 
 def test_a_package_is_found_by_its_name_its_path_or_its_address() -> None:
-    wanted = read("Flask>=3\n./lib\ngit+https://example.org/project.git", "lib")
+    wanted = read("Flask>=3\n./lib\ngit+https://example.org/project.git\ngit+https://${TOKEN}@example.org/own", "lib")
     places = local_places(wanted, "/l")
-    flask, lib, project = wanted.lines
+    flask, lib, project, own = wanted.lines
     assert line_for(wanted, "flask", "https://example.org/flask.whl", places) == flask
     assert line_for(wanted, "anything", "file:///l/0", places) == lib
     assert line_for(wanted, "anything", "https://example.org/project.git", places) == project
+    assert line_for(wanted, "anything", "https://example.org/own", places) == own
     assert line_for(wanted, "idna", "https://example.org/idna.whl", places) is None
 
 

@@ -97,7 +97,7 @@ EDITABLE = ("-e", "--editable")
 OWN_OPTIONS = re.compile(r"\s+(?=--?[A-Za-z])")
 VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 NAMED_URL = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*@\s*(\S+)(.*)$", re.DOTALL)
-PASSWORD = re.compile(r"://[^/@\s]+@")
+USER = re.compile(r"://[^/@\s]+@")
 HOST = re.compile(r"://(?:[^/@\s]*@)?(\[[^\]\s]+\]|[^/:?#\s]+)")
 # Options for all requirements of a file, and whether a value follows.
 GLOBAL = {
@@ -347,9 +347,14 @@ def line_for(wanted: Requirements, name: str, place: str, places: Mapping[Path, 
         elif line.path is not None:
             if place.removeprefix("file://") == places[line.path]:
                 return line
-        elif place and place in line.text:
+        elif place and without_user(place) in without_user(line.text):
             return line
     return None
+
+
+def without_user(url: str) -> str:
+    """Return a URL without its user and password, which pip's report may leave out."""
+    return USER.sub("://", url)
 
 
 def display_text(line: Line | None) -> str:
@@ -357,4 +362,4 @@ def display_text(line: Line | None) -> str:
     if line is None:
         return ""
     text = line.text.partition(" --hash")[0].replace("{path}", str(line.path))
-    return f"{line.file}:{line.number} {PASSWORD.sub('://****@', text.strip())}"
+    return f"{line.file}:{line.number} {USER.sub('://****@', text.strip())}"

@@ -20,7 +20,15 @@ from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer
 from interlock.engine.packages.pip_output import failure, not_fetched
 from interlock.engine.packages.pip_report import Resolved, needed_by, parse_report
 from interlock.engine.packages.remedies import system_package
-from interlock.engine.packages.requirements import Line, Requirements, line_for, local_places, pip_lines
+from interlock.engine.packages.requirements import (
+    USER,
+    Line,
+    Requirements,
+    line_for,
+    local_places,
+    pip_lines,
+    without_user,
+)
 from interlock.engine.run import leftovers
 from interlock.engine.run.archives import ContentError
 from interlock.errors import EngineError
@@ -175,10 +183,17 @@ class Resolver:
     def _resolution(self, packages: list[Resolved]) -> Resolution:
         unique = list({package.key: package for package in [*packages, *self._alone.values()]}.values())
         failures = [replace(unmet, needed_by=needed_by(unique, name)) for name, unmet in self._failures.items()]
-        return Resolution([(package, self._line(package.name, package.place)) for package in unique], failures)
+        asked = [(package, self._line(package.name, package.place)) for package in unique]
+        return Resolution([(with_user(package, line), line) for package, line in asked], failures)
 
     def _line(self, name: str, place: str) -> Line | None:
         return line_for(self._wanted, name, place, self._places)
+
+
+def with_user(package: Resolved, line: Line | None) -> Resolved:
+    """Return a package to be fetched as the user and with the password of its line's URL, which pip's report lacks."""
+    found = USER.search(line.text) if line else None
+    return replace(package, spec=without_user(package.spec).replace("://", found[0], 1)) if found else package
 
 
 def _text(requirement: Requirement) -> str:
