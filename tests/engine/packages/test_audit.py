@@ -17,6 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from interlock.catalog.variants import Gil
+from interlock.engine.ended import Ended
 from interlock.engine.packages import audit
 from interlock.engine.packages.audit import (
     Distribution,
@@ -27,9 +28,10 @@ from interlock.engine.packages.audit import (
     owners,
     package_rows,
 )
+from interlock.engine.packages.pip_container import PipContainer
 from interlock.engine.packages.pip_report import Resolved
-from interlock.engine.packages.requirements import Line
-from interlock.engine.packages.resolving import Resolution, Unmet, Wheel, with_user
+from interlock.engine.packages.requirements import Line, Requirements
+from interlock.engine.packages.resolving import Resolution, Resolver, Unmet, Wheel, with_user
 from interlock.results.answers import ModuleImport, Origin
 from tests.builders import ROOT
 
@@ -105,6 +107,27 @@ def test_a_row_says_how_its_package_came_and_who_asked() -> None:
     assert (mysqlclient.origin, mysqlclient.reason, mysqlclient.needed_by) == (Origin.FAILED, "no pkg-config", ["app"])
     assert (six.needed_by, six.imports) == (["lxml"], [ModuleImport(module="six")])
     assert (yaml.origin, yaml.build_s) == (Origin.BUILT, 2.5)
+
+
+class Refusing(PipContainer):
+    """A container whose pip can do nothing."""
+
+    def put(self, places: object) -> None:
+        pass
+
+    def run(self, *_: object, **__: object) -> Ended:
+        return Ended(1, "ERROR: no")
+
+
+def test_what_has_no_name_is_told_by_its_folder_or_by_its_address_without_a_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    address = Line("git+https://me:secret@example.org/x", "r.txt", 2)
+    wanted = Requirements([Line("{path}", "r.txt", 1, path=Path()), address])
+    nothing: Any = None
+    found = Resolver(Refusing(nothing), wanted, lambda _: None).resolve()
+    assert [one.name for one in found.failures] == [tmp_path.name, "git+https://example.org/x"]
 
 
 @pytest.mark.parametrize(

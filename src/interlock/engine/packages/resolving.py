@@ -27,6 +27,7 @@ from interlock.engine.packages.requirements import (
     line_for,
     local_places,
     pip_lines,
+    real_path,
     without_user,
 )
 from interlock.engine.run import leftovers
@@ -44,7 +45,7 @@ NO_VERSIONS = "(from versions: none)"
 
 @dataclass(frozen=True)
 class Unmet:
-    """A requirement that pip cannot meet, by its package's name or, of a project whose name is not known, its line."""
+    """A requirement that pip cannot meet, by its package's name or, if that is not known, its folder or address."""
 
     name: str
     words: str
@@ -154,7 +155,7 @@ class Resolver:
         return [Line(_text(needed), "", 0, canonicalize_name(needed.name)) for needed in left]
 
     def _fail(self, line: Line, said: Ended) -> list[Line]:
-        name = line.name or (line.path.name if line.path else line.text)
+        name = line.name or (real_path(line.path).name if line.path else without_user(line.text))
         words = failure(said, self._deadline_s)
         if NO_VERSIONS in said.stdout:
             words += self._refusal(line)
