@@ -130,6 +130,16 @@ def test_what_has_no_name_is_told_by_its_folder_or_by_its_address_without_a_pass
     assert [one.name for one in found.failures] == [tmp_path.name, "git+https://example.org/x"]
 
 
+def test_no_index_is_asked_for_wheels_of_what_comes_from_a_named_place() -> None:
+    asked = Line("a==1.0", "r.txt", 1, "a")
+    here = Line("lib @ file://{path}", "r.txt", 2, "lib", Path("lib"))
+    there = Line("own @ https://example.org/own-1.0.zip", "r.txt", 3, "own")
+    source = replace(resolved("x", is_wheel=False), place="https://example.org/x.zip")
+    packages = [(replace(source, name="deep"), None), (replace(source, name="own"), there), (resolved("ready"), None)]
+    failures = [Unmet("a", "no", asked), Unmet("lib", "no", here), Unmet("far", "no")]
+    assert Resolution(packages, failures).without_wheel == {"deep": "1.0", "a": "1.0", "far": ""}
+
+
 @pytest.mark.parametrize(
     ("line", "reported", "user"),
     [

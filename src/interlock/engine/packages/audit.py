@@ -294,7 +294,6 @@ def _failed(failure: Unmet, resolution: Resolution) -> PackageAudit:
 
 
 ASK_S = 60
-PACKAGE_NAME = re.compile(r"^[a-z0-9][a-z0-9.-]*$")
 
 
 def audit(  # noqa: PLR0913, PLR0917  the engine, the project, and what is asked
@@ -372,8 +371,7 @@ def _releases_with_wheels(
     task: _Task, inside: PipContainer, resolution: Resolution, options: Sequence[str]
 ) -> dict[str, str]:
     """Return for packages without a wheel, by their canonical names, the nearest release that has one."""
-    lacking = {package.key: package.version for package, _ in resolution.packages if package.from_index_as_source}
-    lacking |= {unmet.name: unmet.pinned for unmet in resolution.failures if PACKAGE_NAME.match(unmet.name)}
+    lacking = resolution.without_wheel
     if lacking:
         task.step(f"asking the index which releases of {len(lacking)} packages have wheels")
     asked = list(lacking.items())[: remedies.MOST_ASKED]

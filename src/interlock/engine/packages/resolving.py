@@ -68,11 +68,25 @@ class Resolution:
     failures: list[Unmet]
     releases: Mapping[str, str] = field(default_factory=dict)  # of packages without a wheel, one that has it
 
+    @property
+    def without_wheel(self) -> dict[str, str]:
+        """Return the versions of packages without a wheel, by canonical names; not of those whose lines name a place.
+
+        A public index may have another project of the same name.
+        """
+        sources = [(one, line) for one, line in self.packages if one.from_index_as_source]
+        lacking = {one.key: one.version for one, line in sources if not _is_direct(line)}
+        return lacking | {unmet.name: unmet.pinned for unmet in self.failures if not _is_direct(unmet.line)}
+
     def line(self, key: str) -> Line | None:
         return next(line for package, line in self.packages if package.key == key)
 
     def needed_by(self, key: str) -> list[str]:
         return needed_by([package for package, _ in self.packages], key)
+
+
+def _is_direct(line: Line | None) -> bool:
+    return line is not None and (line.path is not None or "://" in line.text)
 
 
 class Resolver:
