@@ -371,10 +371,9 @@ def _releases_with_wheels(
     task: _Task, inside: PipContainer, resolution: Resolution, options: Sequence[str]
 ) -> dict[str, str]:
     """Return for packages without a wheel, by their canonical names, the nearest release that has one."""
-    lacking = resolution.without_wheel
-    if lacking:
-        task.step(f"asking the index which releases of {len(lacking)} packages have wheels")
-    asked = list(lacking.items())[: remedies.MOST_ASKED]
+    asked = list(resolution.without_wheel.items())[: remedies.MOST_ASKED]
+    if asked:
+        task.step(f"asking the index which releases of {len(asked)} packages have wheels")
     return {name: remedies.release_with_wheel(inside, name, version, options) for name, version in asked}
 
 
