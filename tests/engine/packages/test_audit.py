@@ -53,7 +53,9 @@ def wheel(name: str, **more: object) -> Wheel:
 
 
 def test_each_top_level_module_has_a_process_and_the_extension_modules_have_one_together() -> None:
-    jobs = import_jobs([LXML, SCRAPE, PIP], [wheel("lxml"), wheel("Scrape.It")], Gil.OFF, ["app.main"])
+    wheels = [wheel("lxml"), wheel("Scrape.It")]
+    jobs = import_jobs([LXML, SCRAPE, PIP], wheels, Gil.OFF, ["app.main"])
+    assert [job.modules for job in import_jobs([LXML, SCRAPE, PIP], wheels, Gil.ON, [])] == [["lxml"], ["scrape"]]
     assert [(job.package, job.modules, job.is_sweep) for job in jobs] == [
         ("lxml", ["lxml"], False),
         ("lxml", ["lxml._path", "lxml.etree"], True),
@@ -77,18 +79,19 @@ def test_the_switcher_is_named_with_its_own_package_whoever_imported_it() -> Non
     }
 
 
-def test_of_extension_modules_it_is_told_who_switches_and_who_lacks_a_library() -> None:
-    sweep = ImportJob("lxml", ["lxml.a", "lxml.b", "lxml.c", "lxml.d"], 1, is_sweep=True)
+def test_of_extension_modules_it_is_told_who_switches_and_of_those_built_here_who_lacks_a_library() -> None:
+    built, *_ = [one for one in import_jobs([LXML], [wheel("lxml", build_s=1.0)], Gil.ON, []) if one.is_sweep]
+    ready, *_ = [one for one in import_jobs([LXML], [wheel("lxml")], Gil.OFF, []) if one.is_sweep]
     answers = [
         ImportResult("lxml.a", "", ""),
         ImportResult("lxml.b", "ImportError: not meant to be imported", ""),
         ImportResult("lxml.c", LACKS, ""),
         ImportResult("lxml.d", "TypeError: too late", "lxml.d"),
     ]
-    assert imports_by_package([sweep], [answers], owners([LXML]))["lxml"] == [
-        ModuleImport(module="lxml.c", error=LACKS),
-        ModuleImport(module="lxml.d", gil_by="lxml.d", gil_package="lxml"),
-    ]
+    lacks = ModuleImport(module="lxml.c", error=LACKS)
+    switches = ModuleImport(module="lxml.d", gil_by="lxml.d", gil_package="lxml")
+    assert imports_by_package([built], [answers], owners([LXML]))["lxml"] == [lacks, switches]
+    assert imports_by_package([ready], [answers], owners([LXML]))["lxml"] == [switches]
 
 
 def test_a_row_says_how_its_package_came_and_who_asked() -> None:

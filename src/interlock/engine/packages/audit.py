@@ -135,7 +135,8 @@ class ImportJob:
     package: str
     modules: list[str]
     deadline_s: float
-    is_sweep: bool = False  # a sweep over extension modules, which asks about the GIL alone
+    is_sweep: bool = False  # a sweep over extension modules, few of which can be imported by themselves
+    is_built: bool = False  # here, where the builder has libraries that the image may lack
 
 
 @dataclass(frozen=True)
@@ -209,24 +210,23 @@ def import_jobs(
     """Return a job for each top-level module, and one for all extension modules of a package.
 
     Extension modules are swept where the GIL is off, because a plain import may not reach them, and for packages that
-    were built here, because the builder has libraries that the image may lack.
+    were built here, for the libraries that they lack.
     """
-    wanted = {wheel.package.key: wheel for wheel in wheels if wheel.path}
+    wanted = {wheel.package.key: wheel.build_s is not None for wheel in wheels if wheel.path}
     jobs: list[ImportJob] = []
     for distribution in there:
         if distribution.key in wanted:
-            is_swept = gil is Gil.OFF or wanted[distribution.key].build_s is not None
-            jobs += _jobs(distribution, is_swept=is_swept)
+            jobs += _jobs(distribution, gil, is_built=wanted[distribution.key])
     return [*jobs, *(ImportJob("", [module], IMPORT_S) for module in further)]
 
 
-def _jobs(distribution: Distribution, *, is_swept: bool) -> Iterator[ImportJob]:
+def _jobs(distribution: Distribution, gil: Gil, *, is_built: bool) -> Iterator[ImportJob]:
     modules = top_modules(distribution.files)
     for module in modules:
         yield ImportJob(distribution.key, [module], IMPORT_S)
     extensions = [name for name in extension_modules(distribution.files) if name not in modules]
-    if is_swept and extensions:
-        yield ImportJob(distribution.key, extensions, EXTENSIONS_S, is_sweep=True)
+    if extensions and (is_built or gil is Gil.OFF):
+        yield ImportJob(distribution.key, extensions, EXTENSIONS_S, is_sweep=True, is_built=is_built)
 
 
 def imports_by_package(
@@ -234,18 +234,21 @@ def imports_by_package(
 ) -> dict[str, list[ModuleImport]]:
     """Return the imports to report, by package.
 
-    A sweep's import error counts only if a library is missing: few extension modules can be imported by themselves.
+    Of a sweep those are the ones that switch the GIL on, and of what was built here those that lack a library. What a
+    wheel lacks, a GPU's driver say, its image lacks on the control too, which is not swept.
     """
     imports: dict[str, list[ModuleImport]] = {}
     for job, row in zip(jobs, answers, strict=True):
-        kept = [result for result in row if not job.is_sweep or result.by or LACKS_LIBRARY in result.error]
-        imports.setdefault(job.package, []).extend(_imported(result, job, owned) for result in kept)
+        tried = [_imported(result, job, owned) for result in row]
+        kept = [one for one in tried if not job.is_sweep or one.error or one.gil_by]
+        imports.setdefault(job.package, []).extend(kept)
     return imports
 
 
 def _imported(result: ImportResult, job: ImportJob, owned: Mapping[str, str]) -> ModuleImport:
     owner = (owner_of(result.by, owned) or job.package) if result.by else ""
-    error = result.error if not job.is_sweep or LACKS_LIBRARY in result.error else ""
+    counts = not job.is_sweep or (job.is_built and LACKS_LIBRARY in result.error)
+    error = result.error if counts else ""
     return ModuleImport(module=result.module, error=error, gil_by=result.by, gil_package=owner)
 
 
