@@ -183,3 +183,15 @@ def test_packages_from_elsewhere_are_asked_for_there_and_the_project_itself_is_n
         ("pay", "pay @ https://example.org/pay-3.tar.gz", None),
         ("post", "post @ file://{path}", tmp_path / "wheels/post-4-py3-none-any.whl"),
     }
+
+
+def test_paths_of_a_lock_are_below_its_own_folder_whatever_the_current_one_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("libs/cart", "api/libs/cart", "api/wheels"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "api/wheels/post-4-py3-none-any.whl").write_bytes(b"")
+    (tmp_path / "api/uv.lock").write_text(PLACES)
+    monkeypatch.chdir(tmp_path)
+    found = read(Path("api/uv.lock")).at(environment("3.14"))
+    assert [line.path for line in found.lines if line.name == "cart"] == [Path("api/libs/cart")]

@@ -68,12 +68,6 @@ class Pinned:
     sums: Sequence[str] = ()
 
 
-def _at_place(name: str, place: str, subdirectory: str | None = None) -> str:
-    """Return a requirement at a URL, or at a path beside the lock file."""
-    where = place if urlsplit(place).scheme else f"file:{quote(place)}"
-    return f"{name} @ {where}" + (f"#subdirectory={subdirectory}" if subdirectory else "")
-
-
 @dataclass(frozen=True)
 class LockFile(ABC):
     """A lock file, as a TOML document, and what of it is wanted."""
@@ -103,6 +97,11 @@ class LockFile(ABC):
             number = line_number(self.text, f'name = "{package.name}"')
             lines.append(reader.requirement(Line(f"{package.text}{hashes}", str(self.path), number)))
         return lines
+
+    def _at_place(self, name: str, place: str, subdirectory: str | None = None) -> str:
+        """Return a requirement at a URL, or at a path, which is relative to the lock file's folder."""
+        where = place if urlsplit(place).scheme else f"file:{quote(str(self.path.parent / place))}"
+        return f"{name} @ {where}" + (f"#subdirectory={subdirectory}" if subdirectory else "")
 
     def _tables(self, key: str) -> list[Table]:
         value = self.document.get(key, [])
@@ -162,12 +161,12 @@ class PylockFile(LockFile):
         if package.vcs is not None:
             where = package.vcs.url or f"file:{package.vcs.path}"
             place = f"{package.vcs.type}+{where}@{package.vcs.commit_id}"
-            return Pinned(name, _at_place(name, place, package.vcs.subdirectory))
+            return Pinned(name, self._at_place(name, place, package.vcs.subdirectory))
         if package.directory is not None:
-            return Pinned(name, _at_place(name, package.directory.path, package.directory.subdirectory))
+            return Pinned(name, self._at_place(name, package.directory.path, package.directory.subdirectory))
         if archive is not None:
             place = str(archive.url or archive.path)
-            return Pinned(name, _at_place(name, place, archive.subdirectory), _sums(archive.hashes))
+            return Pinned(name, self._at_place(name, place, archive.subdirectory), _sums(archive.hashes))
         if package.version is None:
             raise wrong(self.path, "packages.version", f"{name} has files and no version", TO_LOCK_AGAIN)
         hashes = [wheel.hashes for wheel in package.wheels or []] + ([package.sdist.hashes] if package.sdist else [])
@@ -202,7 +201,7 @@ class PoetryLock(LockFile):
     def packages(self, environment: Environment) -> Iterator[Pinned]:
         for package in self._tables("package"):
             if self._is_wanted(package, environment):
-                yield self._pinned(package, _of_poetry)
+                yield self._pinned(package, self._of)
 
     def _is_wanted(self, package: Table, environment: Environment) -> bool:
         markers = package.get("markers", "")
@@ -214,19 +213,18 @@ class PoetryLock(LockFile):
         extras = ["", *self.selection.extras]
         return any(self._holds(marker, {**environment, "extra": extra}) for marker in by_group for extra in extras)
 
-
-def _of_poetry(package: Table) -> Pinned:
-    name, source = package["name"], package.get("source", {})
-    sums = [file["hash"] for file in package["files"]]
-    match source.get("type", "legacy"):
-        case "git":
-            place = f"git+{source['url']}@{source['resolved_reference']}"
-            return Pinned(name, _at_place(name, place, source.get("subdirectory")))
-        case "directory":
-            return Pinned(name, _at_place(name, source["url"], source.get("subdirectory")))
-        case "url" | "file":
-            return Pinned(name, _at_place(name, source["url"], source.get("subdirectory")), sums)
-    return Pinned(name, f"{name}=={package['version']}", sums)
+    def _of(self, package: Table) -> Pinned:
+        name, source = package["name"], package.get("source", {})
+        sums = [file["hash"] for file in package["files"]]
+        match source.get("type", "legacy"):
+            case "git":
+                place = f"git+{source['url']}@{source['resolved_reference']}"
+                return Pinned(name, self._at_place(name, place, source.get("subdirectory")))
+            case "directory":
+                return Pinned(name, self._at_place(name, source["url"], source.get("subdirectory")))
+            case "url" | "file":
+                return Pinned(name, self._at_place(name, source["url"], source.get("subdirectory")), sums)
+        return Pinned(name, f"{name}=={package['version']}", sums)
 
 
 @dataclass(frozen=True)
@@ -257,7 +255,7 @@ class UvLock(LockFile):
         roots = self._roots()
         for package in (self._tables("package")[number] for number in numbers):
             if package not in roots and "virtual" not in package.get("source", {}):
-                yield self._pinned(package, _of_uv)
+                yield self._pinned(package, self._of)
 
     def _roots(self) -> list[Table]:
         """Return the project itself, or all members of a workspace that is no project."""
@@ -291,6 +289,20 @@ class UvLock(LockFile):
                 if canonicalize_name(name) in names:
                     yield from edges
 
+    def _of(self, package: Table) -> Pinned:
+        name, source = package["name"], package["source"]
+        files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
+        sums = [file["hash"] for file in files if "hash" in file]
+        if "git" in source:
+            url = urlsplit(source["git"])
+            subdirectory = parse_qs(url.query).get("subdirectory", [None])[0]
+            place = f"git+{url._replace(query='', fragment='').geturl()}@{url.fragment}"
+            return Pinned(name, self._at_place(name, place, subdirectory))
+        for kind in ("url", "path", "directory", "editable"):
+            if kind in source:
+                return Pinned(name, self._at_place(name, source[kind], source.get("subdirectory")), sums)
+        return Pinned(name, f"{name}=={package['version']}", sums)
+
 
 def _place_of(packages: Sequence[Table], edge: Table) -> int:
     """Return the place of the package that an edge leads to, which has all that the edge says of it."""
@@ -300,21 +312,6 @@ def _place_of(packages: Sequence[Table], edge: Table) -> int:
     if number is None:
         raise LookupError(f"no package is {edge['name']}")
     return number
-
-
-def _of_uv(package: Table) -> Pinned:
-    name, source = package["name"], package["source"]
-    files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
-    sums = [file["hash"] for file in files if "hash" in file]
-    if "git" in source:
-        url = urlsplit(source["git"])
-        subdirectory = parse_qs(url.query).get("subdirectory", [None])[0]
-        place = f"git+{url._replace(query='', fragment='').geturl()}@{url.fragment}"
-        return Pinned(name, _at_place(name, place, subdirectory))
-    for kind in ("url", "path", "directory", "editable"):
-        if kind in source:
-            return Pinned(name, _at_place(name, source[kind], source.get("subdirectory")), sums)
-    return Pinned(name, f"{name}=={package['version']}", sums)
 
 
 def kind_of(path: Path) -> type[LockFile] | None:
