@@ -195,3 +195,27 @@ def test_paths_of_a_lock_are_below_its_own_folder_whatever_the_current_one_has(
     monkeypatch.chdir(tmp_path)
     found = read(Path("api/uv.lock")).at(environment("3.14"))
     assert [line.path for line in found.lines if line.name == "cart"] == [Path("api/libs/cart")]
+
+
+POETRYS = """\
+[[package]]
+name = "tax"
+version = "2"
+groups = ["main"]
+files = []
+
+[package.source]
+type = "git"
+url = "git@example.org:shop/tax.git"
+reference = "main"
+resolved_reference = "0123abc"
+
+[metadata]
+lock-version = "2.1"
+"""
+
+
+def test_an_address_of_git_alone_becomes_one_of_pip(tmp_path: Path) -> None:
+    (tmp_path / "poetry.lock").write_text(POETRYS)
+    (line,) = read(tmp_path / "poetry.lock").at(environment("3.14")).lines
+    assert (line.text, line.path) == ("tax @ git+ssh://git@example.org/shop/tax.git@0123abc", None)

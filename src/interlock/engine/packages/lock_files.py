@@ -25,6 +25,8 @@ UV, POETRY = "uv.lock", "poetry.lock"
 SUMS = ("sha256", "sha384", "sha512")
 # The first poetry.lock that says of each package which groups need it, and where.
 LEAST_POETRY = (2, 1)
+# Of Poetry, an address as git takes it and pip does not: git@example.org:folder/project.git
+SSH = re.compile(r"^([\w.-]+@[\w.-]+):")
 TO_LOCK_AGAIN = "Lock again with the tool that wrote it."
 # Of uv, a place of the project's own.
 OWN = ("virtual", "editable", "directory")
@@ -218,7 +220,8 @@ class PoetryLock(LockFile):
         sums = [file["hash"] for file in package["files"]]
         match source.get("type", "legacy"):
             case "git":
-                place = f"git+{source['url']}@{source['resolved_reference']}"
+                url = SSH.sub(r"ssh://\1/", source["url"])
+                place = f"git+{url}@{source['resolved_reference']}"
                 return Pinned(name, self._at_place(name, place, source.get("subdirectory")))
             case "directory":
                 return Pinned(name, self._at_place(name, source["url"], source.get("subdirectory")))
