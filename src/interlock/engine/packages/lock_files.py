@@ -261,11 +261,24 @@ class UvLock(LockFile):
                 yield self._pinned(package, self._of)
 
     def _roots(self) -> list[Table]:
-        """Return the project itself, or all members of a workspace that is no project."""
+        """Return the project itself, or all members of a workspace that is no project, and what has its own groups."""
         places = [(package, package.get("source", {})) for package in self._tables("package")]
         members = [(package, place) for package, place in places if any(key in place for key in OWN)]
         project = [package for package, place in members if "." in place.values()]
-        return project or [package for package, _ in members]
+        return project or [*(package for package, _ in members), {"dev-dependencies": self._groups_of_workspace()}]
+
+    def _groups_of_workspace(self) -> dict[str, list[Table]]:
+        """Return the edges of the groups of a workspace that is no project."""
+        groups = self.document.get("manifest", {}).get("dependency-groups", {})
+        return {name: [edge for line in lines for edge in self._edges_of_line(line)] for name, lines in groups.items()}
+
+    def _edges_of_line(self, line: Table) -> Iterator[Table]:
+        """Yield an edge to each version that is locked for a requirement, with the markers of both."""
+        for package in self._tables("package"):
+            if package["name"] == line["name"]:
+                forks = " or ".join(f"({marker})" for marker in package.get("resolution-markers", []))
+                marker = " and ".join(f"({marker})" for marker in (line.get("marker"), forks) if marker)
+                yield {**package, "extra": line.get("extras", []), "marker": marker}
 
     def _reached(self, environment: Environment) -> set[int]:
         """Return the places of the packages that the roots need, and of what these need."""
