@@ -40,6 +40,14 @@ def test_an_extra_that_names_another_and_a_group_that_includes_one_bring_both_on
     assert "httpx[http2]>=0.27" in [line.text for line in lines]
 
 
+def test_a_group_that_names_the_project_itself_brings_its_extras_and_no_release_of_it() -> None:
+    text = PYPROJECT.replace('types = ["typing-extensions>=4.12"]', 'types = ["Shop[web]", "six"]')
+    named = [line.name for line in read(text, groups=("types",))]
+    assert "six" in named
+    assert "shop" not in named
+    assert set(named) == {*(line.name for line in read(text, ("web",))), "six"}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "key"),
     [
