@@ -138,7 +138,8 @@ class _Project:
             if name in known_to_uv:
                 found, todo = f"pip does not know where {name} comes from", f"Name its {UV}: `uv lock` writes it."
                 raise wrong(self.path, f"tool.uv.sources.{name}", found, todo)
-            reader.line(self.path, line_number(self.text, line), line, is_constraint=False)
+            quoted = next((text for text in (f'"{line}"', f"'{line}'") if text in self.text), line)
+            reader.line(self.path, line_number(self.text, quoted), line, is_constraint=False)
 
     def _wanted(self) -> Iterator[tuple[Requirement, str]]:
         """Yield the requirements of the project, of groups and of extras, and of extras that one of these names."""
