@@ -102,12 +102,13 @@ def test_a_row_says_how_its_package_came_and_who_asked() -> None:
             (resolved("six"), None),
             (resolved("yaml", is_wheel=False), None),
         ],
-        [Unmet("mysqlclient", "no pkg-config", needed_by=["app"])],
+        [Unmet("mysqlclient", "no pkg-config", Line("{path}[x]", "r.txt", 1, path=Path("lib")), needed_by=["app"])],
     )
     wheels = [wheel("lxml"), wheel("six"), wheel("yaml", build_s=2.5)]
     lxml, mysqlclient, six, yaml = package_rows(resolution, wheels, {}, {"six": [ModuleImport(module="six")]})
     assert (lxml.origin, lxml.requirement) == (Origin.WHEEL, "r.txt:3 lxml>=6")
     assert (mysqlclient.origin, mysqlclient.reason, mysqlclient.needed_by) == (Origin.FAILED, "no pkg-config", ["app"])
+    assert mysqlclient.requirement == "r.txt:1 lib[x]"
     assert (six.needed_by, six.imports) == (["lxml"], [ModuleImport(module="six")])
     assert (yaml.origin, yaml.build_s) == (Origin.BUILT, 2.5)
 
@@ -165,12 +166,6 @@ def test_a_wheel_that_could_not_be_built_or_installed_is_a_failure_without_impor
         (Origin.FAILED, "cannot be installed: no", [], None),
         (Origin.FAILED, "x.c:1: error: no", [], 9.0),
     ]
-
-
-def test_paths_of_this_machine_are_shown_as_people_wrote_them() -> None:
-    failed = Unmet("lib", "no", line=Line("{path}[x]", "r.txt", 1, path=Path("lib")))
-    (row,) = package_rows(Resolution([], [failed]), [], {}, {})
-    assert row.requirement == "r.txt:1 lib[x]"
 
 
 EXTENSION = "cpython-314t-x86_64-linux-gnu.so"

@@ -120,7 +120,7 @@ def _parents(module: str) -> list[str]:
     return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
-INSTALL_S, LIST_S = 900, 60
+INSTALL_S, ASK_S = 900, 60
 # Deadlines of one module's process, and of all processes for a package's extension modules together.
 IMPORT_S, EXTENSIONS_S = 60.0, 120.0
 JOBS = f"{AUDIT}/jobs.json"
@@ -164,7 +164,7 @@ def install(inside: PipContainer, wheels: Sequence[Wheel]) -> dict[str, str]:
 def distributions(inside: PipContainer) -> list[Distribution]:
     """Return everything that is installed now, the image's own pip included."""
     inside.put({PROGRAM: files("interlock.engine").joinpath("inside/audit.py").read_bytes()})
-    return parse(_must(inside, ["python", PROGRAM, "--packages"], LIST_S))
+    return parse(_must(inside, ["python", PROGRAM, "--packages"], ASK_S))
 
 
 def run_jobs(inside: PipContainer, jobs: Sequence[ImportJob]) -> tuple[str | None, list[list[ImportResult]]]:
@@ -172,7 +172,7 @@ def run_jobs(inside: PipContainer, jobs: Sequence[ImportJob]) -> tuple[str | Non
     asked = [{"modules": job.modules, "deadline_s": job.deadline_s} for job in jobs]
     inside.put({JOBS: json.dumps(asked).encode()})
     # A second for each process to start and end, which its deadline does not include.
-    limit_s = LIST_S + sum(job.deadline_s + len(job.modules) for job in jobs)
+    limit_s = ASK_S + sum(job.deadline_s + len(job.modules) for job in jobs)
     output = _must(inside, ["python", PROGRAM, JOBS, str(NORMAL_USER)], limit_s)
     bare = next((said["bare"] for said in said_objects(output, {"bare": str | None})), None)
     return bare, _by_job(said_objects(output, ANSWERED), jobs)
@@ -296,9 +296,6 @@ def _failed(failure: Unmet, resolution: Resolution) -> PackageAudit:
     )
 
 
-ASK_S = 60
-
-
 def audit(  # noqa: PLR0913, PLR0917  the engine, the project, and what is asked
     client: DockerClient, catalog: Catalog, root: Path, images: Sequence[Built], wanted: Dependencies, on_step: OnStep
 ) -> list[VariantAudit]:
@@ -395,12 +392,10 @@ def _unsupported(own: pip_container.PipContainer) -> str:
     version = pip_version(said.stdout)
     if version is None:
         return "it has no pip"
+    if version >= LEAST_PIP:
+        return ""
     least = ".".join(map(str, LEAST_PIP))
-    return (
-        ""
-        if version >= LEAST_PIP
-        else f"its pip {version[0]}.{version[1]} writes no installation report (new in pip {least})"
-    )
+    return f"its pip {version[0]}.{version[1]} writes no installation report (new in pip {least})"
 
 
 def _install_and_import(

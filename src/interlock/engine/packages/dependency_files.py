@@ -70,7 +70,8 @@ def read(
     extras, groups = set[str](), set[str]()
     for path in map(Path, names):
         if path.name == PYPROJECT:
-            project = _Project(path, reader.text(path, ""), selection)
+            text = reader.text(path, "")
+            project = _Project(path, text, _toml(path, text), selection)
             project.add_to(reader)
             extras |= canonical(project.extras)
             groups |= canonical(project.groups)
@@ -110,11 +111,8 @@ class _Project:
 
     path: Path
     text: str
+    document: dict[str, Any]
     selection: Selection
-    document: dict[str, Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "document", _toml(self.path, self.text))
 
     @property
     def extras(self) -> dict[str, Any]:

@@ -223,9 +223,7 @@ class PoetryLock(LockFile):
                 url = SSH.sub(r"ssh://\1/", source["url"])
                 place = f"git+{url}@{source['resolved_reference']}"
                 return Pinned(name, self._at_place(name, place, source.get("subdirectory")))
-            case "directory":
-                return Pinned(name, self._at_place(name, source["url"], source.get("subdirectory")))
-            case "url" | "file":
+            case "directory" | "url" | "file":
                 return Pinned(name, self._at_place(name, source["url"], source.get("subdirectory")), sums)
         return Pinned(name, f"{name}=={package['version']}", sums)
 

@@ -38,8 +38,8 @@ from interlock.errors import EngineError
 DEADLINE_S, LOOKING_S, READ_S = 3600, 300, 60
 REPORT, REQUIREMENTS, CONSTRAINTS = f"{AUDIT}/report.json", f"{AUDIT}/requirements.txt", f"{AUDIT}/constraints.txt"
 LOCAL, LINKS, LOG, NOWHERE = f"{AUDIT}/local", f"{AUDIT}/links", f"{AUDIT}/pip.log", f"{AUDIT}/nowhere"
-# What pip says of a package that no index has, or that none could be asked about: then its log says more.
 PINNED = re.compile(r"==\s*([0-9][^\s;,*]*)(?:[\s;]|$)")
+# What pip says of a package that no index has, or that none could be asked about: then its log says more.
 NO_VERSIONS = "(from versions: none)"
 
 
