@@ -183,6 +183,8 @@ def test_packages_from_elsewhere_are_asked_for_there_and_the_project_itself_is_n
         ("pay", "pay @ https://example.org/pay-3.tar.gz", None),
         ("post", "post @ file://{path}", tmp_path / "wheels/post-4-py3-none-any.whl"),
     }
+    places = [PLACES.splitlines()[line.number - 1] for line in found.lines]
+    assert places == [f'name = "{line.name}"' for line in found.lines]
 
 
 def test_paths_of_a_lock_are_below_its_own_folder_whatever_the_current_one_has(

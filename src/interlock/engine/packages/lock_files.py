@@ -58,7 +58,7 @@ def wrong(path: Path, key: str, found: object, todo: str) -> RequirementsError:
 
 def line_number(text: str, needle: str) -> int:
     """Return the number of the first line that has a text, which a TOML reader does not tell; 1 without one."""
-    return text.count("\n", 0, max(text.find(needle), 0)) + 1
+    return text.count("\n", 0, text.find(needle) + 1) + 1
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class LockFile(ABC):
         lines = []
         for package in self.packages(environment):
             hashes = "".join(f" --hash={each}" for each in dict.fromkeys(package.sums))
-            number = line_number(self.text, f'name = "{package.name}"')
+            number = line_number(self.text, f'\nname = "{package.name}"')
             lines.append(reader.requirement(Line(f"{package.text}{hashes}", str(self.path), number)))
         return lines
 
