@@ -283,3 +283,18 @@ def test_a_group_of_a_workspace_that_is_no_project_is_found(
     (tmp_path / "uv.lock").write_text(WORKSPACE)
     assert asked(tmp_path / "uv.lock", Selection.of([], ["dev"]), environment(*where)) == expected
     assert asked(tmp_path / "uv.lock", SELECTIONS["none"], environment(*where)) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("uv.lock", "version = 1\nmanifest = 7\n"),
+        ("uv.lock", 'version = 1\n[[package]]\nname = "a"\nsource = 3\n'),
+        ("poetry.lock", '[metadata]\nlock-version = "2.1"\n[[package]]\nname = "a"\ngroups = 7\n'),
+    ],
+)
+def test_what_no_tool_writes_is_an_error_with_the_file(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(RequirementsError) as error:
+        read(tmp_path / name)
+    assert error.value.file == str(tmp_path / name)

@@ -78,8 +78,9 @@ def read(
         elif lock_file := kind_of(path):
             text = reader.text(path, "")
             locks.append(lock_file(path, text, _toml(path, text), selection))
-            extras |= locks[-1].extras
-            groups |= locks[-1].groups
+            of_lock, groups_of_lock = locks[-1].choices()
+            extras |= of_lock
+            groups |= groups_of_lock
         elif path.suffix in {".toml", ".lock"}:
             todo = f"Name a requirements file, {PYPROJECT}, pylock.toml, {UV} or {POETRY}."
             raise RequirementsError(file=str(path), found="no file of dependencies has this name", todo=todo)

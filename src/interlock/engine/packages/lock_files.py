@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,11 @@ class LockFile(ABC):
     @abstractmethod
     def groups(self) -> frozenset[str]: ...
 
+    def choices(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the names of its extras and of its groups; RequirementsError for what is not as its tool writes it."""
+        with self._as_written("extras or groups"):
+            return self.extras, self.groups
+
     @abstractmethod
     def packages(self, environment: Environment) -> Iterable[Pinned]:
         """Yield what is wanted in an environment."""
@@ -120,10 +126,15 @@ class LockFile(ABC):
 
     def _pinned(self, package: Table, as_pinned: Callable[[Table], Pinned]) -> Pinned:
         """Return a package as pip is asked for it; RequirementsError for one that its tool does not write so."""
-        try:
+        with self._as_written(f"package {package.get('name', '')}".strip()):
             return as_pinned(package)
+
+    @contextmanager
+    def _as_written(self, key: str) -> Iterator[None]:
+        """Raise RequirementsError for what its tool does not write so."""
+        try:
+            yield
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            key = f"package {package.get('name', '')}".strip()
             found = f"is not as its tool writes it ({type(error).__name__}: {error})"
             raise wrong(self.path, key, found, TO_LOCK_AGAIN) from None
 
@@ -248,11 +259,8 @@ class UvLock(LockFile):
         return canonical(name for root in self._roots() for name in root.get("dev-dependencies", {}))
 
     def packages(self, environment: Environment) -> Iterator[Pinned]:
-        try:
+        with self._as_written("package"):
             numbers = sorted(self._reached(environment))
-        except (LookupError, TypeError, AttributeError) as error:
-            found = f"is not as uv writes it ({type(error).__name__}: {error})"
-            raise wrong(self.path, "package", found, TO_LOCK_AGAIN) from None
         roots = self._roots()
         for package in (self._tables("package")[number] for number in numbers):
             if package not in roots and "virtual" not in package.get("source", {}):
