@@ -127,18 +127,17 @@ class PrefixBuilder:
 
     def find(self, plan: PrefixPlan) -> Built | None:
         """Return the prefix of this plan if it is whole."""
-        declared = plan.variant.prefix
-        place = existing.place_of(declared, self.account) if declared else None
-        if declared is not None and place is not None:
-            return self._use(plan, place / "bin" / declared.python)
-        return _describe(plan, reused=True) if (plan.prefix / DONE).is_file() else None
+        return self._installed(plan) or (_describe(plan, reused=True) if (plan.prefix / DONE).is_file() else None)
 
     def fetch(self, _: PrefixPlan) -> Built | None:
         """Return nothing: registries have images alone."""
         return None
 
     def make(self, plan: PrefixPlan) -> Built:
-        """Build and prove a prefix, or fetch one that others built."""
+        """Build and prove a prefix, or fetch one that others built; what others installed stays as it is."""
+        there = self._installed(plan)
+        if there is not None:
+            return there
         _make(plan, self.options, self.on_step, self.account)
         return _describe(plan, reused=False)
 
@@ -146,9 +145,14 @@ class PrefixBuilder:
         """Return 1: each build uses all cores, and Ctrl-C has to end its scripts."""
         return 1
 
-    def _use(self, plan: PrefixPlan, interpreter: Path) -> Built:
-        """Prove an interpreter of this machine, which is used where it is."""
-        if interpreter.parent.parent != plan.prefix:
+    def _installed(self, plan: PrefixPlan) -> Built | None:
+        """Return an interpreter that others installed on this machine, proved and used where it is; None without one."""
+        declared = plan.variant.prefix
+        place = existing.place_of(declared, self.account) if declared else None
+        if declared is None or place is None:
+            return None
+        interpreter = place / "bin" / declared.python
+        if place != plan.prefix:
             existing.link(plan.prefix, interpreter)
         require_proof(plan.variant, ask_facts(plan.prefix, account=self.account))
         return _describe(plan, reused=True)
