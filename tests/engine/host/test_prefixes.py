@@ -11,7 +11,7 @@ from interlock.engine.build import builds
 from interlock.engine.host import packages, prefixes
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import State
-from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_variant
+from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_built, make_variant
 from tests.integration.toys import toy_tarball, toy_variant
 
 
@@ -69,3 +69,20 @@ def test_packages_whose_record_was_cut_short_are_installed_anew(tmp_path: Path, 
     assert packages._packages_record(record) is None
     packages.HostInstaller(catalogs.load(ROOT), tmp_path, lambda *_: None).tidy()
     assert not record.parent.exists()
+
+
+def put_python(prefix: Path, lines: str) -> None:
+    """Write an interpreter that is a shell script."""
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin/python").write_text(f"#!/bin/sh\n{lines}\n")
+    (prefix / "bin/python").chmod(0o755)
+
+
+def test_packages_that_cannot_be_installed_are_named_with_pips_reason(tmp_path: Path) -> None:
+    put_python(tmp_path / "prefix", '[ "$3" != install ] || { echo note >&2; echo "ERROR: no answer" >&2; exit 1; }')
+    installer = packages.HostInstaller(catalogs.load(ROOT), tmp_path / "cache", lambda *_: None)
+    image = make_built("one").model_copy(update={"image_id": str(tmp_path / "prefix")})
+    outcome = installer.ensure(image, ["one==1", "two==2"]).outcome
+    assert outcome.state is State.FAILED
+    assert "one==1, two==2: ERROR: no answer" in outcome.reason
+    assert "note" not in outcome.reason

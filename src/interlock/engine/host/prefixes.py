@@ -146,7 +146,7 @@ class PrefixBuilder:
         return 1
 
     def _installed(self, plan: PrefixPlan) -> Built | None:
-        """Return an interpreter that others installed on this machine, proved and used where it is; None without one."""
+        """Return an interpreter that others installed on this machine, proved and used where it is, or None."""
         declared = plan.variant.prefix
         place = existing.place_of(declared, self.account) if declared else None
         if declared is None or place is None:
