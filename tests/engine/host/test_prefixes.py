@@ -9,6 +9,7 @@ import pytest
 from interlock.catalog import project as catalogs
 from interlock.engine.build import builds
 from interlock.engine.host import packages, prefixes
+from interlock.engine.host.account import MYSELF
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import State
 from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_built, make_variant
@@ -86,3 +87,14 @@ def test_packages_that_cannot_be_installed_are_named_with_pips_reason(tmp_path: 
     assert outcome.state is State.FAILED
     assert "one==1, two==2: ERROR: no answer" in outcome.reason
     assert "note" not in outcome.reason
+
+
+def test_what_pip_is_told_of_the_users_own_installations_is_not_told_it_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PIP_USER", "PIP_REQUIRE_VIRTUALENV"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple")
+    told = prefixes.network_settings(tmp_path, MYSELF)
+    assert (told["PIP_USER"], told["PIP_REQUIRE_VIRTUALENV"]) == ("0", "0")
+    assert told["PIP_INDEX_URL"] == "https://index.example/simple"

@@ -47,6 +47,8 @@ ANSWER_S = 60
 # Marks a command and all that it starts as an experiment's, by whose name `interlock clean` ends them.
 EXPERIMENT = "INTERLOCK_EXPERIMENT"
 NETWORK = re.compile(r"_proxy$|CERT|CA_BUNDLE|^PIP_|^HOME$|^XDG_", re.IGNORECASE)
+# What the user's settings say of the user's own installations, and with which pip refuses those into a prefix.
+OWN_INSTALLATIONS = {"PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0"}
 # Below a home.
 PIP_SETTINGS = (".config/pip/pip.conf", ".pip/pip.conf")
 
@@ -261,7 +263,7 @@ def network_settings(cache: Path, account: Account) -> dict[str, str]:
 
     Another user has a home of its own, with a copy of pip's settings.
     """
-    kept = {name: value for name, value in os.environ.items() if NETWORK.search(name)}
+    kept = {name: value for name, value in os.environ.items() if NETWORK.search(name)} | OWN_INSTALLATIONS
     if not account.name:
         return kept
     home = cache / "home"
