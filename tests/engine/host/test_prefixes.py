@@ -11,6 +11,7 @@ from interlock.engine.build import builds
 from interlock.engine.host import packages, prefixes
 from interlock.engine.host.account import MYSELF
 from interlock.engine.protocol import BuildOptions
+from interlock.errors import EngineError
 from interlock.results.experiments import State
 from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_built, make_variant
 from tests.integration.toys import toy_tarball, toy_variant
@@ -98,3 +99,13 @@ def test_what_pip_is_told_of_the_users_own_installations_is_not_told_it_here(
     told = prefixes.network_settings(tmp_path, MYSELF)
     assert (told["PIP_USER"], told["PIP_REQUIRE_VIRTUALENV"]) == ("0", "0")
     assert told["PIP_INDEX_URL"] == "https://index.example/simple"
+
+
+@pytest.mark.needs("gcc")
+def test_a_disk_of_this_machine_that_is_full_is_told_as_one(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+    with pytest.raises(EngineError) as raised:
+        build(project, tmp_path, "echo cannot write: No space left on device; exit 1")
+    assert f"df -h {tmp_path}/cache" in raised.value.todo

@@ -30,12 +30,13 @@ from interlock.engine.build.image import (
 from interlock.engine.build.one_build import EXIT_CODE, STEP
 from interlock.engine.build.places import Answers
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url
+from interlock.engine.client import no_space
 from interlock.engine.ended import run_here
 from interlock.engine.host import existing, toolchain
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.toolchain import identity
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.errors import SourceUnavailableError
+from interlock.errors import EngineError, SourceUnavailableError
 from interlock.results.experiments import Built, Facts, Outcome, State
 
 # Written last: a prefix without it was left half built.
@@ -254,7 +255,11 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
         code = int(log.pop())
         if code != 0:
             log.append(f"{EXIT_CODE.format(code)}\n")
-            raise build_failure("".join(log), plan.variant, str(keep_log(options.cache, log_name, log)))
+            path = keep_log(options.cache, log_name, log)
+            if no_space("".join(log)):
+                full = f"building {plan.variant.name}: no space left on the disk of {options.cache}"
+                raise EngineError(found=full, todo=f"Free space there: `df -h {options.cache}` shows how much is left.")
+            raise build_failure("".join(log), plan.variant, str(path))
     keep_log(options.cache, log_name, log)
 
 
