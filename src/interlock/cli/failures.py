@@ -17,6 +17,7 @@ from interlock.engine.client import engine_failure
 from interlock.errors import InterlockError, StoreError, UnexpectedError, UsageError, last_line
 from interlock.untrusted import printable
 
+# Of a disk, or of what a user may have of one.
 FULL = {errno.ENOSPC, errno.EDQUOT}
 # Logs that are kept; the oldest go first.
 KEPT = 20
@@ -24,13 +25,10 @@ KEPT = 20
 
 def foreseen(error: Exception, argv: Sequence[str]) -> InterlockError:
     """Return the error to end with: the engine's or the network's, else a defect of ours. A log keeps the traceback."""
-    if isinstance(error, OSError) and error.errno in FULL:
-        return StoreError(
-            file=str(error.filename or ""),
-            found=f"a file cannot be written: {error.strerror}",
-            todo="Free space (`df -h` shows where there is none), and run it again.",
-        )
     cache = cache_folder()
+    if isinstance(error, OSError) and error.errno in FULL:
+        found, todo = f"cannot be written: {error.strerror}", "Free space: `df -h` shows where it is short."
+        return StoreError(file=str(error.filename or ""), found=found, todo=todo)
     if isinstance(error, OSError) and error.filename is not None and _is_about(Path(str(error.filename)), cache):
         todo = "Set XDG_CACHE_HOME or HOME to a folder of yours."
         return UsageError(file=str(cache), found=f"cannot be written: {error.strerror}", todo=todo)
