@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from interlock.analysis.comparison import BenchmarkKey
+from interlock.analysis.not_measured import NOT_LACKING
 from interlock.analysis.pick.evidence import Evidence
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Gil, SourceKind, SupportPhase, Variant
@@ -66,7 +67,7 @@ def _measuring_mode(evidence: Evidence, label: str) -> Iterator[str]:
 
 def _no_image(evidence: Evidence, name: str) -> list[str]:
     image = evidence.images.get(name)
-    if image is None or image.outcome.state is State.OK:
+    if image is None or image.outcome.state in NOT_LACKING:
         return []
     return [f"{image.outcome.state.value}: {_one_line(image.outcome.reason)}"]
 
@@ -76,7 +77,7 @@ def _failed_figures(evidence: Evidence, label: str) -> Iterator[str]:
     by_reason: dict[str, list[BenchmarkKey]] = {}
     for key in evidence.shares:
         outcome = _outcome(evidence, label, key)
-        if outcome is not None and outcome.state is not State.OK:
+        if outcome is not None and outcome.state not in NOT_LACKING:
             by_reason.setdefault(f"{outcome.state.value}: {_one_line(outcome.reason)}", []).append(key)
     for reason, keys in by_reason.items():
         yield f"{', '.join(_benchmark_names(evidence, keys))} {reason}"
@@ -85,7 +86,9 @@ def _failed_figures(evidence: Evidence, label: str) -> Iterator[str]:
 def unmeasured(evidence: Evidence, label: str) -> list[str]:
     """Return the weighted benchmarks, or their workload, that a variant or mode was not measured in."""
     keys = [key for key in evidence.shares if evidence.seconds(label, key) is None]
-    missing = [key for key in keys if (outcome := _outcome(evidence, label, key)) is None or outcome.state is State.OK]
+    missing = [
+        key for key in keys if (outcome := _outcome(evidence, label, key)) is None or outcome.state in NOT_LACKING
+    ]
     return list(_benchmark_names(evidence, missing))
 
 
@@ -101,7 +104,8 @@ def elsewhere_unmeasured(evidence: Evidence) -> list[str]:
     What this machine has already, and stands for another one where there are no containers, is none to run in
     production.
     """
-    there = {split_label(label)[0] for label in evidence.labels} | set(evidence.images)
+    there = {split_label(label)[0] for label in evidence.labels}
+    there |= {name for name, image in evidence.images.items() if image.outcome.state is not State.NOT_MEASURED}
     every = evidence.catalog.variants.values()
     stand_ins = {variant.name for variant in every if variant.stands_for and variant.kind is SourceKind.PREFIX}
     return [name for name in evidence.catalog.variants if name not in there | stand_ins and fits(evidence, name)]
