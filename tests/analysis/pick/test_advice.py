@@ -463,6 +463,9 @@ def test_a_full_experiment_of_this_machine_is_not_to_be_repeated() -> None:
     assert advice_on(full).next == []
     assert advice_on(make_evidence(figures, experiment={"settings": settings}, shipped=True)).next != []
     assert advice_on(make_evidence(figures)).next != []
+    # It said 'MEASURE first' and no command.
+    lacking = make_evidence({**figures, "slow": {"startup/pass": SIX}}, experiment={"settings": settings})
+    assert advice_on(lacking).next == ["interlock matrix --workloads locks --variants base,slow --baseline base"]
 
 
 def test_ties_with_the_chosen_one_and_warnings_are_noted() -> None:

@@ -211,7 +211,8 @@ def advise(
     recommended = None
     if ranked.chosen and image.built:
         recommended = _recommendation(evidence, ranked.rows, ranked.chosen, image.built, image.local)
-    again = bool(ranked.rows or ranked.not_measured) and (not is_here or experiment.settings.quick)
+    is_final = is_here and not experiment.settings.quick and ranked.decision is not Decision.MEASURE
+    again = bool(ranked.rows or ranked.not_measured) and not is_final
     pick = Pick(
         decision=ranked.decision,
         answer="",
