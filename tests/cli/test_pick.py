@@ -122,6 +122,9 @@ def test_if_no_image_meets_the_constraints_it_says_why_and_ends_with_1(run: Entr
     assert err.count("\n") == 1
     code, out, _ = run("--workload", "startup", "--max-rss", "1MB", "--json")
     assert (code, picked(out).decision) == (1, "nothing")
+    # Without --why no reason is above.
+    assert "--why" not in err
+    assert "--why" in run("--workload", "startup", "--max-rss", "1MB")[2]
 
 
 def test_an_experiment_of_the_users_own_comes_before_the_shipped_ones(run: Entry, project: Path, shipped: Path) -> None:

@@ -100,7 +100,8 @@ def run(options: PickOptions) -> None:
     else:
         _print(picked, why=options.why)
     if picked.decision is Decision.NOTHING:
-        raise PickError(found=picked.answer, todo="Relax a constraint; the reasons for each image are above.")
+        shown = "the reasons for each image are above" if options.why or options.as_json else "--why shows the reasons"
+        raise PickError(found=picked.answer, todo=f"Relax a constraint; {shown}.")
 
 
 def _print(picked: Pick, *, why: bool) -> None:
