@@ -214,15 +214,20 @@ def test_if_nothing_meets_the_constraints_there_is_nothing_to_do() -> None:
 
 
 def audits_of(**errors: str) -> tuple[Callable[[str], VariantAudit], list[str]]:
-    """An audit in which a module fails to import on the variants that are named, and whom it was asked about."""
+    """An audit in which a module fails to import on the variants that are named, and whom it was asked about.
+
+    Without an error the package cannot be installed there.
+    """
     asked: list[str] = []
 
     def audit(name: str) -> VariantAudit:
         asked.append(name)
-        imports = [ModuleImport(module="six", error=errors.get(name, ""))]
-        return VariantAudit(
-            variant=name, outcome=OK, packages=[PackageAudit(name="six", origin=Origin.WHEEL, imports=imports)]
-        )
+        package = PackageAudit(name="six", origin=Origin.WHEEL, imports=[ModuleImport(module="six")])
+        if name in errors:
+            imports = [ModuleImport(module="six", error=errors[name])] if errors[name] else []
+            origin = Origin.WHEEL if imports else Origin.FAILED
+            package = package.model_copy(update={"origin": origin, "imports": imports})
+        return VariantAudit(variant=name, outcome=OK, packages=[package])
 
     return audit, asked
 
@@ -250,10 +255,13 @@ def test_dependencies_that_do_not_fit_are_tried_on_the_next_one_and_the_baseline
     assert [one.variant for one in advice_on(evidence).audits] == ["best", "base", "good"]
 
 
-def test_what_fails_on_the_baseline_as_well_excludes_nobody() -> None:
-    audit, asked = audits_of(best="ImportError", base="ImportError")
-    ranked = decide_with_audits(make_evidence(FIELD), audit)[1]
-    assert (ranked.chosen and ranked.chosen.label, asked) == ("best", ["best", "base"])
+@pytest.mark.parametrize("error", ["ImportError", ""])
+def test_what_fails_on_the_baseline_as_well_excludes_neither_and_is_said(error: str) -> None:
+    """The baseline was excluded by it, and each image on which a package cannot be installed anywhere."""
+    audit, asked = audits_of(best=error, base=error)
+    evidence, ranked = decide_with_audits(make_evidence(FIELD), audit)
+    assert (ranked.chosen and ranked.chosen.label, asked, ranked.excluded) == ("best", ["best", "base"], [])
+    assert re.search(r"dependencies .*\bsix\b.*\bbase\b", provenance(advice_on(evidence)))
 
 
 def test_if_dependencies_fit_nothing_that_is_faster_the_answer_is_to_stay() -> None:

@@ -14,9 +14,9 @@ from interlock.analysis.pick import sentences
 from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command
 from interlock.analysis.pick.exclusions import (
     LocalImage,
-    broken_imports,
     elsewhere_unmeasured,
     exclusion_reasons,
+    failures,
     fits,
     other_release,
     risks_of,
@@ -178,14 +178,14 @@ def _decision(
 def decide_with_audits(evidence: Evidence, audit: Callable[[str], VariantAudit]) -> tuple[Evidence, Ranking]:
     """Decide with the dependencies tested on the chosen variant and, as long as they fail, on the next one.
 
-    Variants that cannot be the answer are not tested. If a module cannot be imported, the baseline's variant is tested
+    Variants that cannot be the answer are not tested. If a package or a module fails, the baseline's variant is tested
     too, to tell whether the chosen one is the cause.
     """
     ranked = decide(evidence)
     while ranked.chosen and (name := split_label(ranked.chosen.label)[0]) not in evidence.audits:
         audits = {**evidence.audits, name: audit(name)}
         baseline = split_label(evidence.baseline)[0]
-        if broken_imports(audits[name], None) and baseline not in audits:
+        if failures(audits[name]) and baseline not in audits:
             audits[baseline] = audit(baseline)
         evidence = replace(evidence, audits=audits)
         ranked = decide(evidence)

@@ -11,7 +11,7 @@ from interlock.analysis.not_measured import NOT_LACKING
 from interlock.analysis.pick.evidence import Evidence
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Gil, SourceKind, SupportPhase, Variant
-from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
+from interlock.results.answers import Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
 
 
@@ -139,26 +139,25 @@ def _failed_dependencies(evidence: Evidence, label: str) -> Iterator[str]:
     if audit.outcome.state is not State.OK:
         yield f"its dependencies could not be tested: {_one_line(audit.outcome.reason)}"
         return
-    for package in audit.failed:
-        if package.origin is Origin.FAILED:
-            yield f"{package_text(package)} cannot be installed: {_one_line(package.reason)}"
-    for package, failed in broken_imports(audit, baseline_audit(evidence, audit)):
-        yield f"'{failed.module}' of {package_text(package)} cannot be imported: {_one_line(failed.error)}"
+    # What fails on the baseline too is not the variant's fault, and no reason to leave the baseline.
+    beside = evidence.audits.get(split_label(evidence.baseline)[0])
+    alike = failures(beside).keys() if beside else ()
+    yield from (reason for what, reason in failures(audit).items() if what not in alike)
     if evidence.gil(label) is Gil.OFF:
         yield from _gil_switchers(audit)
 
 
-def baseline_audit(evidence: Evidence, audit: VariantAudit) -> VariantAudit | None:
-    """Return the baseline's audit, if there is one: what fails there too is not the variant's fault."""
-    name = split_label(evidence.baseline)[0]
-    return evidence.audits.get(name) if name != audit.variant else None
-
-
-def broken_imports(audit: VariantAudit, other: VariantAudit | None) -> list[tuple[PackageAudit, ModuleImport]]:
-    """Return the modules that cannot be imported, without those that `other` cannot import either."""
-    alike = {tried.module for tried in other.every_import if tried.error} if other else set()
-    pairs = [(package, tried) for package in audit.packages for tried in package.imports]
-    return [(package, tried) for package, tried in pairs if tried.error and tried.module not in alike]
+def failures(audit: VariantAudit) -> dict[str, str]:
+    """Return why dependencies fail, by the package that cannot be installed or the module that cannot be imported."""
+    reasons: dict[str, str] = {}
+    for package in audit.packages:
+        if package.origin is Origin.FAILED:
+            reasons[package.name] = f"{package_text(package)} cannot be installed: {_one_line(package.reason)}"
+        for tried in package.imports:
+            if tried.error:
+                of = package_text(package)
+                reasons[tried.module] = f"'{tried.module}' of {of} cannot be imported: {_one_line(tried.error)}"
+    return reasons
 
 
 def _gil_switchers(audit: VariantAudit) -> Iterator[str]:
@@ -260,6 +259,5 @@ def _dependency_risks(evidence: Evidence, label: str, audit: VariantAudit | None
         if package.origin is Origin.BUILT:
             seconds = "" if package.build_s is None else f" in {package.build_s:.0f} s"
             yield f"no wheel for {package_text(package)}: built from source{seconds}"
-    alike = [tried.module for _, tried in broken_imports(audit, None)]  # what fails only here excludes
-    if alike:
-        yield f"cannot be imported on it nor on {evidence.baseline}: {', '.join(alike)}"
+    if alike := failures(audit):  # what fails only here excludes
+        yield f"cannot be installed or imported on it nor on {evidence.baseline}: {', '.join(alike)}"

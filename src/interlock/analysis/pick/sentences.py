@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from interlock.analysis.verdicts import MARGIN
+from interlock.catalog.types import split_label
 from interlock.results.answers import Contender, Costs, Decision, Estimate, Pick, Recommendation, Standing, Whose
 
 # Costs within this are the same: memory in MB, a start's time as a ratio.
@@ -194,7 +195,16 @@ def _reservations(pick: Pick) -> Iterator[str]:
     if pick.cpus > pick.measured_cpus:
         yield f"{cpus_text(pick.cpus)} not measured"
     if pick.recommended is not None:
-        yield "your dependencies install and import" if pick.audits else NOT_TESTED
+        yield _tested(pick, pick.recommended.label)
+
+
+def _tested(pick: Pick, label: str) -> str:
+    """Return what is known of the dependencies on the chosen image; what fails there fails on the baseline too."""
+    audit = next((one for one in pick.audits if one.variant == split_label(label)[0]), None)
+    if audit is None:
+        return NOT_TESTED
+    failed = ", ".join(package.name for package in audit.failed)
+    return f"your dependencies install and import{f', but for {failed}, as on {pick.baseline}' if failed else ''}"
 
 
 def cpus_text(count: int) -> str:
