@@ -145,7 +145,7 @@ def figure_text(figure: float) -> str:
     """Return a figure with three significant digits, from 100 on with all digits before the point."""
     if figure == 0 or math.isinf(figure):
         return f"{figure:g}"
-    return f"{figure:,.0f}" if figure >= 100 else f"{figure:#.3g}"
+    return f"{figure:,.0f}" if figure >= 99.95 else f"{figure:#.3g}"
 
 
 def _finding(claim: Claim, evidence: _Evidence) -> Finding:
