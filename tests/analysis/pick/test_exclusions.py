@@ -282,6 +282,8 @@ def risks(variant: dict[str, Any] | None = None, local: LocalImage = LocalImage.
         ({"phase": "bugfix", "end_of_life": "2029-10-31"}, ("bug fixes", "2029-10-31")),
         ({"phase": "security", "end_of_life": "2029-10-31"}, ("security fixes only", "2029-10-31")),
         ({"phase": "bugfix"}, ("bug fixes", "not announced")),
+        # Its file says 'security', but the day has passed.
+        ({"phase": "security", "end_of_life": "2026-11-20"}, ("no fixes", "2026-11-20")),
     ],
 )
 def test_the_support_phase_and_its_end_are_always_said(support: dict[str, Any], said: tuple[str, str]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from interlock.catalog.variants import SupportPhase
+from interlock.catalog.variants import Support, SupportPhase
 from interlock.errors import UsageError
 
 WEIGHT = re.compile(r"(?P<workload>[^=/\s]+)(/(?P<benchmark>[^=/\s]+))?(=(?P<weight>.*))?")
@@ -20,6 +21,12 @@ VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,2}")
 MONTH = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
 # Images of these phases are excluded unless --allow names them.
 EXCLUDED_PHASES = (SupportPhase.END_OF_LIFE, SupportPhase.PRERELEASE)
+
+
+def phase_on(support: Support, day: datetime.date) -> SupportPhase:
+    """Return the phase on a day, whose end a variant's file may not know yet."""
+    ended = support.end_of_life is not None and support.end_of_life < day.isoformat()
+    return SupportPhase.END_OF_LIFE if ended else support.phase
 
 
 @dataclass(frozen=True)

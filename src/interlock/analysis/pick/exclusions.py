@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from interlock.analysis.comparison import BenchmarkKey
 from interlock.analysis.not_measured import NOT_LACKING
+from interlock.analysis.pick.criteria import phase_on
 from interlock.analysis.pick.evidence import Evidence
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Gil, SourceKind, SupportPhase, Variant
@@ -33,9 +34,9 @@ def exclusion_reasons(evidence: Evidence, label: str) -> list[str]:
 
 def _unsupported(evidence: Evidence, variant: Variant) -> Iterator[str]:
     support, criteria = variant.support, evidence.criteria
-    over = support.end_of_life is not None and support.end_of_life < evidence.today.isoformat()
-    phase = SupportPhase.END_OF_LIFE if over else support.phase
-    if phase is SupportPhase.END_OF_LIFE and phase not in criteria.allowed:
+    phase = phase_on(support, evidence.today)
+    is_over = phase is SupportPhase.END_OF_LIFE and phase not in criteria.allowed
+    if is_over:
         yield f"end of life{f' since {support.end_of_life}' if support.end_of_life else ''}"
     elif phase is SupportPhase.PRERELEASE and phase not in criteria.allowed:
         yield "a prerelease"
@@ -44,7 +45,7 @@ def _unsupported(evidence: Evidence, variant: Variant) -> Iterator[str]:
         return
     if support.end_of_life is None:
         yield f"its end of life is not announced, so support until {until} is not certain"
-    elif support.end_of_life[: len(until)] < until and (not over or phase in criteria.allowed):
+    elif support.end_of_life[: len(until)] < until and not is_over:
         yield f"supported until {support.end_of_life}, not {until}"
 
 
@@ -207,7 +208,7 @@ def risks_of(evidence: Evidence, label: str, local: LocalImage, version: str = "
     variant = evidence.variant(label)
     if variant is None:  # it would have been excluded
         return
-    yield _support_risk(variant)
+    yield _support_risk(evidence, variant)
     yield from _other_interpreter(evidence, label, variant)
     audit = evidence.audits.get(variant.name)
     yield from _dependency_risks(evidence, label, audit)
@@ -220,15 +221,14 @@ def risks_of(evidence: Evidence, label: str, local: LocalImage, version: str = "
         yield f"differs from python:X-slim: {key}: {reason}"
 
 
-def _support_risk(variant: Variant) -> str:
-    support = variant.support
+def _support_risk(evidence: Evidence, variant: Variant) -> str:
     fixes = {
         SupportPhase.PRERELEASE: "a prerelease, not for production",
         SupportPhase.BUGFIX: "still gets bug fixes",
         SupportPhase.SECURITY: "gets security fixes only",
         SupportPhase.END_OF_LIFE: "gets no fixes, not even for security",
-    }[support.phase]
-    return f"support: {fixes}; end of life {support.end_of_life or 'not announced'}"
+    }[phase_on(variant.support, evidence.today)]
+    return f"support: {fixes}; end of life {variant.support.end_of_life or 'not announced'}"
 
 
 def _other_interpreter(evidence: Evidence, label: str, variant: Variant) -> Iterator[str]:
