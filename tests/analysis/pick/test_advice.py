@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -146,6 +147,15 @@ def test_what_was_not_measured_is_no_reason_to_stay() -> None:
     pick = advice_on(evidence)
     assert (pick.decision, pick.not_measured, pick.excluded) == (Decision.MEASURE, ["x"], [])
     assert pick.next == ["interlock matrix --workloads locks --variants base,x --baseline base"]
+
+
+def test_without_the_file_of_the_baseline_everything_is_to_be_measured() -> None:
+    """It was a ValueError, after the damaged file was removed as its error says."""
+    whole = make_evidence({label: {"locks/queue": noisy(one)} for label, one in (("base", 1), ("fast", 0.5))})
+    pick = advice_on(replace(whole, figures=make_evidence({"fast": {"locks/queue": SIX}}).figures))
+    assert (pick.decision, pick.not_measured, pick.contenders) == (Decision.MEASURE, ["base", "fast"], [])
+    assert pick.answer.count("base") == 1
+    assert "only" not in pick.answer
 
 
 def test_an_experiment_of_one_row_is_no_reason_to_stay() -> None:

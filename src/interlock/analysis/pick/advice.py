@@ -154,7 +154,7 @@ def decide(evidence: Evidence) -> Ranking:
     reasons = {label: exclusion_reasons(evidence, label) for label in evidence.labels}
     excluded = [Exclusion(label=label, reasons=why) for label, why in reasons.items() if why]
     fit = [label for label, why in reasons.items() if not why]
-    lacking = {label for label in fit if unmeasured(evidence, label)}
+    lacking = set(fit) if unmeasured(evidence, evidence.baseline) else {x for x in fit if unmeasured(evidence, x)}
     rows = rank(evidence, [label for label in fit if label not in lacking])
     not_measured = [*(label for label in fit if label in lacking), *elsewhere_unmeasured(evidence)]
     return Ranking(rows, excluded, not_measured, *_decision(evidence, rows, not_measured, excluded))

@@ -24,9 +24,7 @@ def recommendation(pick: Pick) -> str:
     if pick.decision is Decision.NOTHING:
         return f"NOTHING FITS: none of {len(pick.excluded)} variants and modes meets the constraints."
     if pick.decision is Decision.MEASURE:
-        if not pick.not_measured:
-            return f"MEASURE first: nothing was measured beside {pick.baseline}."
-        return f"MEASURE first: only {pick.baseline} has figures for all that you asked for."
+        return f"MEASURE first: {_lacking(pick)}."
     chosen = pick.recommended
     if chosen is None:
         return f"STAY with {pick.baseline}: {_nothing_faster(pick)}."
@@ -35,6 +33,14 @@ def recommendation(pick: Pick) -> str:
     if row.standing is Standing.FASTER:
         return f"SWITCH from {pick.baseline} to {chosen.label}: {gain}."
     return f"SWITCH to {chosen.label}, the fastest that meets the constraints: {gain}. {_why_leave(pick)}."
+
+
+def _lacking(pick: Pick) -> str:
+    """Return why nothing can be said before more is measured."""
+    if not pick.not_measured:
+        return f"nothing was measured beside {pick.baseline}"
+    has = f"{pick.baseline} has no" if pick.baseline in pick.not_measured else f"only {pick.baseline} has"
+    return f"{has} figures for all that you asked for"
 
 
 def candidate_lines(pick: Pick) -> list[str]:
