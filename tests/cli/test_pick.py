@@ -267,6 +267,18 @@ def test_an_experiment_is_named_by_its_folder_too_and_looked_for_in_results(
     assert not picked(out).shipped
 
 
+def test_where_figures_of_ones_own_are_not_taken_they_are_led_to_in_their_folder(
+    run: Entry, shipped: Path, tmp_path: Path
+) -> None:
+    """`pick --from here` looked in the project's folder, which had none."""
+    write(tmp_path / "elsewhere", OURS)
+    words = ("--results", str(tmp_path / "elsewhere"))
+    found = picked(run("--workload", "startup", "--json", *words)[1])
+    assert found.shipped
+    (asked,) = re.findall(r"`interlock pick (.*)`", found.also)
+    assert shlex.split(asked) == ["--from", "here", *words]
+
+
 def test_an_end_of_life_is_of_today(run: Entry, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(project / "results", OURS)
     monkeypatch.setattr(command, "today", lambda: datetime.date(2030, 1, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,7 +51,7 @@ from interlock.errors import EngineError, InterlockError, PickError, UsageError,
 from interlock.report import pick
 from interlock.results import services, store
 from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAudit, Whose
-from interlock.results.commands import runnable
+from interlock.results.commands import option_words, runnable
 from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.results.sums import read_sums
 from interlock.trial.own_dockerfile import own_dockerfile
@@ -91,7 +92,7 @@ def run(options: PickOptions) -> None:
             evidence, ranked = advice.decide_with_audits(evidence, test.audit)
     other_evidence = _others(evidence, shipped) if ranked.chosen or evidence.measured_otherwise else []
     image = _image(evidence, ranked, containers)
-    also = "; ".join(filter(None, [_also(evidence.recorded, own, options.results or paths.results), _asked_by()]))
+    also = "; ".join(filter(None, [_also(evidence.recorded, own, options.results, paths), _asked_by()]))
     here = ThisMachine(host, engine, own_dockerfile(Path.cwd()), also)
     picked = advice.advise(evidence, ranked, here, image, other_evidence)
     picked = picked.model_copy(update={"like": _like(paths, options.like, criteria.cpus)})
@@ -148,13 +149,14 @@ def _recorded(
     raise UsageError(key="--from", found=found, todo=nearest(whose, known))
 
 
-def _also(taken: RecordedExperiment, own: list[RecordedExperiment], here: Path) -> str:
+def _also(taken: RecordedExperiment, own: list[RecordedExperiment], results: Path | None, paths: ProjectPaths) -> str:
     """Return which other figures there are than those that are taken, and how they are asked or measured."""
     if not taken.shipped:
         return "the project's: --from project"
     if not own:
-        return f"yours: none in {_in_home(here)}"
-    return f"yours: {len(own)} experiment{'s' * (len(own) > 1)}; see `interlock pick --from {own[0].whose}`"
+        return f"yours: none in {_in_home(results or paths.results)}"
+    asked = shlex.join(["interlock", "pick", "--from", own[0].whose, *option_words({"results": results})])
+    return f"yours: {len(own)} experiment{'s' * (len(own) > 1)}; see `{asked}`"
 
 
 def _like(paths: ProjectPaths, asked: str | None, cpus: int) -> str:
