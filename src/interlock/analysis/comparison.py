@@ -254,15 +254,21 @@ def _cpus_of(experiment: Experiment, workload: Workload) -> int:
 
 
 def _with_shares(recorded: _ExperimentData, table: Table) -> Table:
-    """Return the table with each row's share of the best limit, paired by round."""
+    """Return the table with each row's share of the best limit, paired by round: a row may have joined later."""
     best = table.best_limit
     if best is None:
         return table
-    key = (table.workload.name, table.benchmark.name)
+
+    def by_number(label: str) -> dict[int, float]:
+        values = recorded.of(label, table.workload.name, table.benchmark.name)
+        return dict(zip(dict.fromkeys(values.blocks), values.figures, strict=True)) if values else {}
+
+    theirs = by_number(best.label)
 
     def share(row: Row) -> Row:
-        theirs, mine = (recorded.figures.get((*key, label), []) for label in (best.label, row.label))
-        return replace(row, share=ratio_of(theirs, mine))
+        mine = by_number(row.label)
+        both = [number for number in mine if number in theirs]
+        return replace(row, share=ratio_of([theirs[each] for each in both], [mine[each] for each in both]))
 
     return replace(table, rows=tuple(map(share, table.rows)), limits=tuple(map(share, table.limits)))
 
