@@ -131,6 +131,21 @@ def test_a_ratio_is_the_reports() -> None:
     )
 
 
+def test_a_row_has_as_many_rounds_as_blocks_however_many_processes_are_in_one() -> None:
+    """A baseline beside many rows had 28 rounds of 4."""
+    parts = {"blocks": [0, 0, 1, 1], "groups": [0, 1, 0, 1]}
+    several = make_values([1.0], [1.1], [1.0], [1.2]).model_copy(update=parts)
+    experiment = make_experiment([BASE, OTHER], cells=[make_cell(BASE), make_cell(OTHER)])
+    values = {(BASE, "locks"): {"uncontended": several}}
+    found = experiment_rows(experiment, values, comparison.tables(experiment, values, {}))["ratios"]
+    assert [row["rounds"] for row in found] == [2, None]
+
+
+def test_every_state_is_named() -> None:
+    (state,) = [column for column in TABLES["ratios"] if column.name == "state"]
+    assert all(one in state.meaning for one in State)
+
+
 def test_one_round_has_a_ratio_without_ends_and_its_control() -> None:
     row = one_of("ratios", variant=OTHER, mode="gil-on")
     assert (row["low"], row["high"]) == (None, None)

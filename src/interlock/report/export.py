@@ -44,7 +44,7 @@ CELL_KEY = (
 )
 BENCHMARK_KEY = (*CELL_KEY, Column("benchmark", "text", "the workload's benchmark"))
 STATE = (
-    Column("state", "text", "ok, failed, timed out, unsupported or unavailable"),
+    Column("state", "text", "ok, failed, timed out, unsupported, unavailable or not measured"),
     Column("reason", "text", "the reason, if it is not ok"),
 )
 COMPARED = (
@@ -97,7 +97,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         *STATE,
         Column("curve", "text", "the curve over numbers of workers that the benchmark is part of; empty if none"),
         Column("workers", "integer", "number of workers, in that curve"),
-        Column("rounds", "integer", "number of rounds, one process each"),
+        Column("rounds", "integer", "number of rounds; beside many rows the baseline has several processes in each"),
         Column("seconds_per_unit", "number", "seconds per unit of work: median of the blocks' figures"),
         Column("standard_error", "number", "of that figure, as a share of it; empty after one round"),
         Column("max_rss_bytes", "integer", "peak memory of a process, bytes"),
@@ -125,7 +125,7 @@ def experiment_rows(experiment: Experiment, values: Values, tables: Sequence[Tab
     rows_of = {
         "experiments": [_experiment_row(experiment)],
         "values": [row for where, values_of in _each_benchmark(values) for row in _value_rows(where, values_of)],
-        "ratios": [row for table in tables for row in _ratio_rows(table, values)],
+        "ratios": [row for table in tables for row in _ratio_rows(table)],
     }
     return {name: [{**key, **record} for record in records] for name, records in rows_of.items()}
 
@@ -173,10 +173,9 @@ def _value_rows(where: Record, measured: BenchmarkValues) -> Iterator[Record]:
             yield {**shared, "value": number, "seconds_per_unit": value}
 
 
-def _ratio_rows(table: Table, values: Values) -> Iterator[Record]:
+def _ratio_rows(table: Table) -> Iterator[Record]:
     for row in (*table.rows, *table.limits):
-        measured = values.get((row.label, table.workload.name), {}).get(table.benchmark.name)
-        yield {**_ratio_row(table, row), **_curve_key(table), "rounds": len(measured.processes) if measured else None}
+        yield {**_ratio_row(table, row), **_curve_key(table), "rounds": len(row.figures) or None}
     if table.twin:
         where = {**_cell_key(f"{table.baseline}+{TWIN}", table.workload.name), "benchmark": table.benchmark.name}
         yield {**where, "state": "ok", "rounds": table.twin.rounds, **_interval("", table.twin), "p": table.twin.p}
