@@ -18,8 +18,10 @@ from interlock.report.opening import (
     MOST_LINES_CHANGED,
     MOST_ROWS,
     NOT_KNOWN,
+    OPEN,
     Opening,
     brief,
+    differences_section,
     markdown_opening,
     opening_of,
 )
@@ -105,6 +107,22 @@ def test_what_changed_is_sorted_by_size_and_what_is_open_stands_apart() -> None:
     _, tables, opening = material()
     assert [one.label for one in opening.differences(tables)] == ["slow", "fast"]
     assert [one.label for one in opening.undecided(tables)] == ["wild"]
+
+
+def test_what_was_too_disturbed_is_to_be_measured_again_and_lacks_no_round() -> None:
+    """After six rounds one more was asked for, for a first look."""
+    experiment, tables, opening = material()
+    rows = [
+        replace(row, to_baseline=row.to_baseline and replace(row.to_baseline, is_disturbed=True))
+        for row in tables[0].rows
+    ]
+    tables = [replace(tables[0], rows=tuple(rows))]
+    section = differences_section(OPEN, opening.undecided(tables), "base")
+    assert {row[-1] for row in section.rows} == {"disturbed: measure again"}
+    stream = io.StringIO()
+    Console(file=stream, width=160).print(brief(experiment, tables, opening))
+    lines = [line for line in stream.getvalue().splitlines() if line.startswith("locks/queue")]
+    assert [line.count("measure again") for line in lines] == [1] * len(FACTORS)
 
 
 @pytest.mark.parametrize(

@@ -239,8 +239,10 @@ def _alone_section(tables: Sequence[Table]) -> Section | None:
 
 
 def _rounds_text(row: ComparedRow) -> str:
-    """Return about how many more rounds decide a row."""
+    """Return about how many more rounds decide a row, if rounds do."""
     more = row.comparison.more_rounds
+    if row.comparison.is_disturbed:
+        return "measure again,"
     if more is None:
         return f"{max(1, FIRST_LOOK - row.comparison.ratio.rounds)} to see,"
     return f"about {more}," if more <= HOPELESS else "too many,"
@@ -250,8 +252,7 @@ def _verdict_text(row: ComparedRow) -> str:
     """Return the verdict; of what is undecided how many more rounds, if so many are in reach."""
     if row.comparison.verdict is not Verdict.UNDECIDED:
         return row.comparison.words
-    more = row.comparison.more_rounds
-    if more is None:
+    if row.comparison.more_rounds is None and not row.comparison.is_disturbed:
         return f"{rounds_text(max(1, FIRST_LOOK - row.comparison.ratio.rounds))} more for a first look"
     return row.comparison.words.partition(", ")[2] or "too many rounds"
 
