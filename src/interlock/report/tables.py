@@ -137,8 +137,8 @@ def _markdown_line(cells: Sequence[str]) -> str:
 FENCE = "```"
 # What of HTML a report has itself: each line of it is a whole line.
 FOLDING = re.compile(r"<details><summary>[^<>]*</summary>|</details>")
-# What begins a tag, a comment or a picture that is fetched from elsewhere.
-ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|(?<=!)\[")
+# What begins a tag, a comment or a picture that is fetched from elsewhere, and the backslashes before a tag.
+ACTIVE = re.compile(r"\\*<(?=[A-Za-z/!?])|(?<=!)\[")
 
 
 def markdown_text(lines: Iterable[str]) -> str:
@@ -146,8 +146,13 @@ def markdown_text(lines: Iterable[str]) -> str:
     is_fenced, texts = False, list[str]()
     for line in (" ".join(printable(line).splitlines()) for line in lines):
         is_fenced ^= line == FENCE
-        texts.append(line if is_fenced or FOLDING.fullmatch(line) else ACTIVE.sub(lambda sign: f"\\{sign[0]}", line))
+        texts.append(line if is_fenced or FOLDING.fullmatch(line) else ACTIVE.sub(_escaped, line))
     return "\n".join(texts)
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    """Return a sign with a backslash before it; one that was there already would escape ours."""
+    return f"{sign[0][:-1] * 2}\\{sign[0][-1]}"
 
 
 def error_text(error: float | None) -> str:
