@@ -25,6 +25,7 @@ from interlock.report.opening import (
     markdown_opening,
     opening_of,
 )
+from interlock.report.tables import Section
 from interlock.results.answers import Decision
 from interlock.results.experiments import BenchmarkValues, Built, Experiment, Outcome, State, Times
 from tests.builders import make_cell, make_experiment, make_settings, make_values, make_workload
@@ -53,6 +54,11 @@ def test_it_is_the_sentence_of_a_pick_from_its_own_figures() -> None:
     assert opening.sentence == opening.pick.answer
     assert opening.sentence.startswith("SWITCH from base to fast: ")
     assert "yours" not in opening.source
+
+
+def test_a_table_of_a_trial_keeps_its_capitals_in_the_markdown() -> None:
+    section = Section("verdicts on 2 CPUs", ("variant",), (("a",),))
+    assert "## Verdicts on 2 CPUs" in markdown_opening(Opening(None, frozenset(), sections=(section,)), [], "base")
 
 
 def test_without_a_project_around_it_there_is_no_recommendation() -> None:

@@ -20,6 +20,7 @@ from interlock.report.tables import (
     RSS,
     SHARE,
     Section,
+    capitalized,
     detail_text,
     figure_text,
     label_text,
@@ -216,7 +217,7 @@ def markdown(
     lines += markdown_opening(opening, tables, experiment.settings.baseline)
     lines += ["## Machine and settings", "", "```", *headline(experiment), "```", ""]
     section = summary_section(experiment, tables)
-    lines += markdown_lines(section, section.title.capitalize())
+    lines += markdown_lines(section, capitalized(section.title))
     lines += details("How to read the tables", [LEGEND])
     lines += ["## All figures", ""]
     curves_and_details = [*scaling_sections(experiment, tables), *detail_sections(tables)]
@@ -225,7 +226,7 @@ def markdown(
         mine = [section for section in sections if section.title.startswith(f"{workload}: ")]
         lines += details(workload, [line for section in mine for line in markdown_lines(section)])
     images = image_section(experiment)
-    lines += details("images", markdown_lines(images, images.title.capitalize()))
+    lines += details("images", markdown_lines(images, capitalized(images.title)))
     lines += [
         "## Skipped, and why",
         "",
@@ -233,7 +234,7 @@ def markdown(
         "",
     ]
     time = time_section(experiment)
-    lines += markdown_lines(time, time.title.capitalize()) if time else []
+    lines += markdown_lines(time, capitalized(time.title)) if time else []
     ended = [] if goes_on else ended_lines(experiment, tables)
     lines += ["## What is open", "", *(f"- {line}" for line in ended), ""] if ended else []
     return markdown_text(lines)

@@ -24,6 +24,7 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, split_label
 from interlock.report.tables import (
     Section,
+    capitalized,
     figure_text,
     markdown_lines,
     markdown_table,
@@ -261,18 +262,18 @@ def markdown_opening(opening: Opening, tables: Sequence[Table], baseline: str) -
     """Return the lines that a report begins with, under its title."""
     lines = [f"**{opening.sentence}**", ""]
     lines += [line for said in (opening.source, *opening.caveats) if said for line in (said, "")]
-    lines += [line for section in opening.sections for line in markdown_lines(section, section.title.capitalize())]
+    lines += [line for section in opening.sections for line in markdown_lines(section, capitalized(section.title))]
     for title, rows_of in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
         rows, asides = rows_of(tables), rows_of(tables, aside=True)
         section = differences_section(title, rows[:MOST_ROWS], baseline)
-        lines += [f"## {title.capitalize()}", ""]
+        lines += [f"## {capitalized(title)}", ""]
         lines += [*markdown_table(section.columns, section.rows), ""] if rows else ["Nothing.", ""]
         rest = {"more": rows[MOST_ROWS:], "of modes, studies and versions without support": asides}
         for words, hidden in rest.items():
             if hidden:
                 folded = differences_section(title, hidden, baseline)
                 lines += details(f"{len(hidden)} {words}", markdown_table(folded.columns, folded.rows))
-    return [*lines, *([f"{opening.lacking[0].upper()}{opening.lacking[1:]}.", ""] if opening.lacking else [])]
+    return [*lines, *([f"{capitalized(opening.lacking)}.", ""] if opening.lacking else [])]
 
 
 def details(summary: str, lines: Iterable[str]) -> list[str]:
@@ -356,7 +357,8 @@ def _progress(experiment: Experiment, tables: Sequence[Table]) -> str:
     open_ = [comparison for comparison in compared if comparison.verdict is Verdict.UNDECIDED]
     decided = f"{len(compared) - len(open_)} of {len(compared)} rows are decided"
     said = [f"{decided}{_to_decide(experiment, tables, open_)}."] if compared else []
-    return " ".join([*said, *([f"{_ended_by(experiment)} ended the experiment."] if experiment.ended_by else [])])
+    said += [f"{capitalized(experiment.ended_by)} ended the experiment."] if experiment.ended_by else []
+    return " ".join(said)
 
 
 def _commands(experiment: Experiment, opening: Opening) -> Iterator[str]:
@@ -368,10 +370,6 @@ def _commands(experiment: Experiment, opening: Opening) -> Iterator[str]:
         yield f"next: {pick.next[0]}"
     if pick:
         yield from _interpreter(experiment, pick)
-
-
-def _ended_by(experiment: Experiment) -> str:
-    return f"{experiment.ended_by[0].upper()}{experiment.ended_by[1:]}"
 
 
 def _to_decide(experiment: Experiment, tables: Sequence[Table], open_: Sequence[Comparison]) -> str:
@@ -394,7 +392,7 @@ def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
     open_rows = [line for table in tables for line in _open_rows(table)]
     unreached = _unreached(experiment)
     return [
-        f"{_ended_by(experiment)} ended the experiment. `{experiment.resume_command}` continues it.",
+        f"{capitalized(experiment.ended_by)} ended the experiment. `{experiment.resume_command}` continues it.",
         *(f"undecided: {line}" for line in open_rows),
         *(f"not measured: {line}" for line in unreached),
     ]

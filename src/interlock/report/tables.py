@@ -94,6 +94,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def capitalized(text: str) -> str:
+    """Return the text with a capital at its beginning; what else has one keeps it: 'Verdicts on 2 CPUs'."""
+    return text[:1].upper() + text[1:]
+
+
 def _longest_word(section: Section, index: int) -> int:
     """Return the smallest width of a column: only an image's tag and a variant's name may be broken over lines."""
     names = {row[0] for row in section.rows} if index else set()
