@@ -180,6 +180,14 @@ def test_a_locale_without_utf_8_ends_no_command(words: list[str], encoding: str)
     assert (done.returncode, b"error" in done.stderr, bool(done.stdout)) == (0, False, True)
 
 
+def test_json_is_utf_8_in_any_locale(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("# caf\u00e9 \u2603\nFROM python:3.13-slim\n", encoding="utf-8")
+    words = [*command(), "swap", "Dockerfile", "--to", "cpython-3.14", "--json"]
+    where = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(words, cwd=tmp_path, env=where, capture_output=True, check=True)
+    assert "caf\u00e9 \u2603" in json.loads(done.stdout)["changes"][0]["diff"]
+
+
 def test_a_cache_that_cannot_be_made_is_one_sentence_with_what_to_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
