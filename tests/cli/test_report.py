@@ -159,6 +159,11 @@ def test_a_page_stands_in_the_experiments_folder_within_a_project_and_outside(
     assert within.count("<section") == (folder / "report.html").read_text(encoding="utf-8").count("<section") > 3
 
 
+def test_markdown_is_printed_alone_where_a_page_is_written_too(folder: Path) -> None:
+    assert invoke(folder, "--html", "--markdown") == invoke(folder, "--markdown")
+    assert (folder / "report.html").is_file()
+
+
 def test_output_without_a_page_is_refused(folder: Path, tmp_path: Path, entry: Entry) -> None:
     code, _, said = entry("report", folder, "--output", tmp_path / "page.html")
     assert code == 2
