@@ -49,8 +49,8 @@ def settings_from(
     )
     if options.baseline is None:
         return asked
-    (baseline,) = project.select_names(known.variants, [options.baseline], "variant")
-    return asked.with_baseline(baseline)
+    project.require_known(known.variants, options.baseline, "variant")
+    return asked.with_baseline(options.baseline)
 
 
 # What stands for many names, in the order in which `word_for` takes them.

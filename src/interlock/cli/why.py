@@ -146,7 +146,7 @@ def _answer(
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
     """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError if there is none."""
     workload, _, name = text.partition("/")
-    (workload,) = project.select_workloads(known.workloads, [workload])
+    project.require_known(known.workloads, workload, "workload")
     names = [declared.name for declared in known.workloads[workload].benchmarks]
     if name not in names:
         todo = nearest(name, names)
