@@ -6,7 +6,7 @@ Every file is validated and every reference resolved; an error names file and ke
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -254,9 +254,14 @@ def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> l
     if not wanted or wanted == [EVERYTHING]:
         return known
     for name in wanted:
-        if name not in known:
-            raise UsageError(found=f"there is no {kind} '{name}'", todo=nearest(name, known))
+        require_known(known, name, kind)
     return list(dict.fromkeys(wanted))
+
+
+def require_known(known: Collection[str], name: str, kind: str) -> None:
+    """Raise UsageError for a name that does not exist, as that of one: a word for many is none."""
+    if name not in known:
+        raise UsageError(found=f"there is no {kind} '{name}'", todo=nearest(name, known))
 
 
 def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> list[str]:
@@ -270,7 +275,7 @@ def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> 
     wanted = None if wanted == [EVERYTHING] else wanted
     for label in wanted or []:
         name, mode = split_label(label)
-        select_names(variants, [name], "variant")
+        require_known(variants, name, "variant")
         modes = [declared.name for declared in variants[name].modes]
         if mode is not None and mode not in modes:
             raise UsageError(

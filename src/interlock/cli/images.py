@@ -182,7 +182,7 @@ def sbom_command(
     from interlock.engine.build import sbom  # noqa: PLC0415 - its extra is not always there
 
     paths, known = open_project()
-    project.select_names(known.variants, [variant], "variant")
+    project.require_known(known.variants, variant, "variant")
     containers = connect()
     (image,) = containers.look_up(known, [variant], build_options(paths))
     if image.outcome.state is not State.OK:

@@ -25,7 +25,6 @@ from interlock.cli.preparing import ready_machine
 from interlock.cli.progress import DecidedRows, Display, MeasureProgress
 from interlock.cli.report import PAGE_FILE, refresh_report, write_report
 from interlock.cli.settings import (
-    engine_of,
     require_no_contradiction,
     resumed_place,
     say_resumed,
@@ -94,7 +93,7 @@ def matrix(
         say_resumed(began, settings.workloads)
     project.require_programs(paths.root, (known.workloads[each] for each in settings.workloads))
     announcing.require_writable(into, name)
-    engine = engine_of(began) if began else options.engine
+    engine = began.engine if began else options.engine
     print_known(paths, settings)
     # An experiment that is resumed has ended in time once.
     ending = Ending(asked.budget_s or (None if began else usual_budget_s(asked)))

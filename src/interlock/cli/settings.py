@@ -6,6 +6,7 @@ import random
 from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -19,8 +20,11 @@ from interlock.errors import UsageError, nearest
 from interlock.measure import resumable
 from interlock.measure.assignment import planned_rounds
 from interlock.results import store
-from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment
+from interlock.results.experiments import EXPERIMENT_FILE, Experiment
 from interlock.results.settings import Settings, Where
+
+if TYPE_CHECKING:
+    from interlock.fleet.record import FleetRecord
 
 
 def settings_from(
@@ -49,8 +53,8 @@ def settings_from(
     )
     if options.baseline is None:
         return asked
-    (baseline,) = project.select_names(known.variants, [options.baseline], "variant")
-    return asked.with_baseline(baseline)
+    project.require_known(known.variants, options.baseline, "variant")
+    return asked.with_baseline(options.baseline)
 
 
 # What stands for many names, in the order in which `word_for` takes them.
@@ -67,9 +71,9 @@ SETS = {"profile": ("profiled",), "rounds": ("rounds", "rounds_limit")}
 TYPED = {"profile": "--no-profile"}
 
 
-def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Experiment) -> None:
+def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Experiment | FleetRecord) -> None:
     """Raise UsageError for an option that is given and is not as when the experiment was begun."""
-    before, engine = began.settings, engine_of(began)
+    before, engine = began.settings, began.engine
     asked = asked.with_baseline(before.baseline) if options.baseline is None else asked
     # Without containers the core set is what of it was there.
     is_cut = asked.variants_word == CORE and finding.cannot(engine, Feature.WHOLE_CORE) is not None
@@ -91,11 +95,6 @@ def _are_same(asked: Settings, before: Settings, name: str) -> bool:
     values = (getattr(settings, name) for settings in (asked, before))
     wanted, other = (set(value) if isinstance(value, list) else value for value in values)
     return bool(wanted == other)
-
-
-def engine_of(experiment: Experiment) -> EngineName:
-    """Return the engine that an experiment was measured with."""
-    return EngineName(experiment.host["engine"]["name"])
 
 
 def resumed_place(

@@ -306,6 +306,11 @@ class Experiment(Recorded):
     trial: Trial | None = None  # of a user's own images
 
     @property
+    def engine(self) -> EngineName:
+        """Return the engine that it was measured with."""
+        return EngineName(self.host["engine"]["name"])
+
+    @property
     def resume_command(self) -> str:
         """Return the command that goes on with it."""
         return resuming(self.command, self.name, self.settings.where.words)
