@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.catalog import project as catalogs
+from interlock.catalog import selection
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import Finish, Mode
 from interlock.errors import CatalogError, UsageError
@@ -410,12 +411,12 @@ def test_find_root_outside_a_project_says_what_it_looked_for(tmp_path: Path) -> 
 
 def test_a_name_that_does_not_exist_is_shown_with_those_that_do() -> None:
     with pytest.raises(UsageError, match=r"workload 'z'.*a, b"):
-        catalogs.select_names(["a", "b"], ["a", "z"], "workload")
+        selection.select_names(["a", "b"], ["a", "z"], "workload")
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1))
 def test_a_selection_has_each_wanted_name_once_in_its_order(wanted: list[str]) -> None:
-    assert catalogs.select_names("abc", wanted, "variant") == list(dict.fromkeys(wanted))
+    assert selection.select_names("abc", wanted, "variant") == list(dict.fromkeys(wanted))
 
 
 VARIANTS = {
@@ -433,7 +434,7 @@ VARIANTS = {
     ],
 )
 def test_labels_are_taken_as_they_are_named_once_or_all_if_none_is(wanted: list[str] | None, chosen: list[str]) -> None:
-    assert catalogs.select_labels(VARIANTS, wanted) == chosen
+    assert selection.select_labels(VARIANTS, wanted) == chosen
 
 
 @pytest.mark.parametrize(
@@ -448,18 +449,18 @@ def test_labels_are_taken_as_they_are_named_once_or_all_if_none_is(wanted: list[
 )
 def test_a_label_of_nothing_is_answered_with_what_there_is(label: str, expected: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
-        catalogs.select_labels(VARIANTS, [label])
+        selection.select_labels(VARIANTS, [label])
     assert [text for text in expected if text not in str(caught.value)] == []
 
 
 def test_the_core_set_has_what_is_declared_so_and_no_mode_with_its_variant(project: Path) -> None:
     known = catalogs.load(project)
-    core = catalogs.select_labels(known.variants, ["core"])
+    core = selection.select_labels(known.variants, ["core"])
     assert {"cpython-2.7", "cpython-2.7+waking-sem-post", "cpython-3.13", "debian-3.13"} <= set(core)
     assert "cpython-2.7+pth-preload" not in core
     declared = {name for name, variant in known.variants.items() if variant.core}
     assert {label for label in core if "+" not in label} == declared
-    assert catalogs.select_workloads(known.workloads, ["core"]) == [
+    assert selection.select_workloads(known.workloads, ["core"]) == [
         "download",
         "import-loop",
         "locks",
@@ -474,20 +475,20 @@ def test_the_core_set_has_what_is_declared_so_and_no_mode_with_its_variant(proje
 
 
 def test_without_anything_declared_the_core_set_is_everything() -> None:
-    assert catalogs.select_labels(VARIANTS, ["core"]) == ["a", "a+slow", "a+loud", "b"]
+    assert selection.select_labels(VARIANTS, ["core"]) == ["a", "a+slow", "a+loud", "b"]
     workloads = {name: make_workload(name=name) for name in ("x", "y")}
-    assert catalogs.select_workloads(workloads, ["core"]) == ["x", "y"]
+    assert selection.select_workloads(workloads, ["core"]) == ["x", "y"]
 
 
 @pytest.mark.parametrize(("chosen", "word"), [(["a", "b"], "all"), (["b"], "core"), (["a"], ""), (["b", "a"], "")])
 def test_a_word_stands_for_all_names_or_for_the_core_set(chosen: list[str], word: str) -> None:
-    assert catalogs.word_for(chosen, ["a", "b"], ["b"]) == word
+    assert selection.word_for(chosen, ["a", "b"], ["b"]) == word
 
 
 @given(st.lists(st.sampled_from(["a", "a+slow", "a+loud", "b"]), min_size=1))
 def test_a_choice_of_labels_selects_itself_again(wanted: list[str]) -> None:
-    chosen = catalogs.select_labels(VARIANTS, wanted)
-    assert catalogs.select_labels(VARIANTS, chosen) == chosen
+    chosen = selection.select_labels(VARIANTS, wanted)
+    assert selection.select_labels(VARIANTS, chosen) == chosen
     assert set(chosen) == set(wanted)
 
 

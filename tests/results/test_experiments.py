@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from interlock.measure.ending import Ending
-from interlock.results.experiments import RoundsEnd, Subject, duration_text, engine_line, host_line
+from interlock.results.experiments import RoundsEnd, Subject, engine_line, host_line
 from interlock.results.journal import KILLED
+from interlock.results.settings import duration_text
 from tests.builders import make_experiment, make_settings
 
 

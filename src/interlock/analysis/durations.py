@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from interlock.results.experiments import BuildRecord, Built, Experiment, State, duration_text
+from interlock.results.experiments import BuildRecord, Built, Experiment, State
+from interlock.results.settings import duration_text
 
 # How much longer a build by a stored profile takes than one with neither PGO nor LTO (docs/decisions/0017).
 BY_PROFILE = 1.7

@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from interlock.analysis.pick.figures import recorded_figures
-from interlock.catalog import project, published
+from interlock.catalog import project, published, selection
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.rendering import generated_files
 from interlock.cli import announcing, progress
@@ -108,7 +108,7 @@ def build(
     Skips variants whose image is up to date.
     """
     paths, known = open_project()
-    names = project.select_names(known.variants, None if everything else variants, "variant")
+    names = selection.select_names(known.variants, None if everything else variants, "variant")
     everything = len(names) == len(known.variants)
     registry = parse_registry(cache_from, "--cache-from") if cache_from else None
     builder = choose_engine(paths, engine, as_root=as_root)
@@ -145,7 +145,7 @@ def check(variants: Variants = None, dry_run: DryRun = False) -> None:
     Exits with 5 if an image differs in a way that its variant's file does not declare.
     """
     paths, known = open_project()
-    names = project.select_names(known.variants, variants, "variant")
+    names = selection.select_names(known.variants, variants, "variant")
     containers = connect()
     there = containers.look_up(known, names, build_options(paths))
     ready = [image.variant for image in there if image.outcome.state is State.OK]
@@ -182,7 +182,7 @@ def sbom_command(
     from interlock.engine.build import sbom  # noqa: PLC0415 - its extra is not always there
 
     paths, known = open_project()
-    project.require_known(known.variants, variant, "variant")
+    selection.require_known(known.variants, variant, "variant")
     containers = connect()
     (image,) = containers.look_up(known, [variant], build_options(paths))
     if image.outcome.state is not State.OK:
@@ -296,7 +296,7 @@ def push_command(
             raise UsageError(key="--force", found="is given with --record, which moves no tag", todo="Leave one out.")
     team = parse_registry(registry, "--registry")
     paths, known = open_project()
-    names = project.select_names(known.variants, variants, "variant")
+    names = selection.select_names(known.variants, variants, "variant")
     containers = connect()
     ready = _require_built(containers.look_up(known, names, build_options(paths)), named=bool(variants))
     with progress.Display(console) as display:
@@ -339,7 +339,7 @@ def pull_command(
     if verify is not None:
         registries.require_cosign()
     paths, known = open_project()
-    names = project.select_names(known.variants, variants, "variant")
+    names = selection.select_names(known.variants, variants, "variant")
     if team is None:
         names = pulling.published_names(known, names, named=bool(variants))
     places = {name: team or parse_registry(known.published[name].registry, published.FILE, verify) for name in names}

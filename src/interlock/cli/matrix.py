@@ -14,7 +14,8 @@ from rich.text import Text
 
 from interlock.analysis import durations
 from interlock.catalog import project
-from interlock.catalog.project import CORE, Catalog, ProjectPaths
+from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.selection import CORE
 from interlock.catalog.types import split_label
 from interlock.cli import announcing
 from interlock.cli.announcing import DryRun, announce, disk

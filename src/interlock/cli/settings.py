@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from interlock.catalog import project
-from interlock.catalog.project import CORE, EVERYTHING, Catalog
+from interlock.catalog import selection
+from interlock.catalog.project import Catalog
+from interlock.catalog.selection import CORE, EVERYTHING
 from interlock.cli.options import MatrixOptions, console, parse_duration, split_names
 from interlock.engine import finding
 from interlock.engine.machine import facts
@@ -31,8 +32,8 @@ def settings_from(
     known: Catalog, options: MatrixOptions, results: Path | None = None, budget: str | None = None
 ) -> Settings:
     """Return the settings that options ask for, and nothing else does; UsageError for a name that does not exist."""
-    labels = project.select_labels(known.variants, split_names(options.variants) or [CORE])
-    workloads = project.select_workloads(known.workloads, split_names(options.workloads) or [CORE])
+    labels = selection.select_labels(known.variants, split_names(options.variants) or [CORE])
+    workloads = selection.select_workloads(known.workloads, split_names(options.workloads) or [CORE])
     least, limit = planned_rounds(options.quick, options.rounds)
     asked = Settings(
         quick=options.quick,
@@ -45,15 +46,15 @@ def settings_from(
         profiled=options.profile,
         why=options.why,
         budget_s=parse_duration(budget, "--budget") if budget else None,
-        variants_word=project.word_for(labels, *(project.select_labels(known.variants, [word]) for word in WORDS)),
-        workloads_word=project.word_for(
-            workloads, *(project.select_workloads(known.workloads, [word]) for word in WORDS)
+        variants_word=selection.word_for(labels, *(selection.select_labels(known.variants, [word]) for word in WORDS)),
+        workloads_word=selection.word_for(
+            workloads, *(selection.select_workloads(known.workloads, [word]) for word in WORDS)
         ),
         where=Where(engine=options.engine, as_root=options.as_root, results=str(results.absolute()) if results else ""),
     )
     if options.baseline is None:
         return asked
-    project.require_known(known.variants, options.baseline, "variant")
+    selection.require_known(known.variants, options.baseline, "variant")
     return asked.with_baseline(options.baseline)
 
 

@@ -36,8 +36,8 @@ from interlock.measure.ending import Ending
 from interlock.measure.watching import Observers
 from interlock.report.tables import rounds_text
 from interlock.results.commands import command_line, option_words
-from interlock.results.experiments import Experiment, State, duration_text
-from interlock.results.settings import Settings, Where, duration_word
+from interlock.results.experiments import Experiment, State
+from interlock.results.settings import Settings, Where, duration_text, duration_word
 from interlock.results.trials import OWN, Trial
 from interlock.trial import options as trial_options
 from interlock.trial import planning

@@ -9,7 +9,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from interlock.catalog import project
+from interlock.catalog import project, selection
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.cli import progress
@@ -74,7 +74,7 @@ def why_command(
     """
     paths, known = open_project()
     workload, name = _benchmark(known, benchmark)
-    labels = project.select_labels(known.variants, [variant, *([against] if against else [])])
+    labels = selection.select_labels(known.variants, [variant, *([against] if against else [])])
     unit = known.workloads[workload].unit
     if of is not None:
         if acquires:
@@ -143,7 +143,7 @@ def _answer(sites: dict[str, LockSites], benchmark: str, unit: str, flame: Path 
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
     """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError if there is none."""
     workload, _, name = text.partition("/")
-    project.require_known(known.workloads, workload, "workload")
+    selection.require_known(known.workloads, workload, "workload")
     names = [declared.name for declared in known.workloads[workload].benchmarks]
     if name not in names:
         todo = nearest(name, names)

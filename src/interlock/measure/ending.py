@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from interlock.errors import Interrupted
-from interlock.results.experiments import BUDGET_WORDS, Times, duration_text
+from interlock.results.experiments import BUDGET_WORDS, Times
+from interlock.results.settings import duration_text
 from interlock.untrusted import forget_terminal
 
 # Of a workload's share of the budget the rounds may take this much where a profile follows them, and the profile that.

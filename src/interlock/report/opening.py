@@ -37,7 +37,8 @@ from interlock.report.trials import answer, busy_text, next_commands
 from interlock.report.trials import sections as trial_sections
 from interlock.results.answers import Pick, Rank
 from interlock.results.commands import runnable
-from interlock.results.experiments import Experiment, State, Times, Values, duration_text
+from interlock.results.experiments import Experiment, State, Times, Values
+from interlock.results.settings import duration_text
 
 # Rows of each table before the rest is folded, or left to --full on a terminal.
 MOST_ROWS = 25

@@ -209,15 +209,6 @@ class Times(Data):
         return Times(**{key: round(mine[key] + theirs[key], 3) for key in mine})
 
 
-def duration_text(seconds: float) -> str:
-    """Return a duration as people say it: 90 s, 2.5 min, 12 min, 2.5 h."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 600:
-        return f"{seconds / 60:.1f}".removesuffix(".0") + " min"
-    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"
-
-
 class CellResult(Data):
     """A cell's outcome, and that of each of its benchmarks."""
 
