@@ -11,6 +11,7 @@ from interlock.engine.build import builds
 from interlock.engine.host import packages, prefixes
 from interlock.engine.host.account import MYSELF
 from interlock.engine.protocol import BuildOptions
+from interlock.engine.side_by_side import side_by_side
 from interlock.errors import EngineError
 from interlock.results.experiments import State
 from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_built, make_variant
@@ -109,3 +110,18 @@ def test_a_disk_of_this_machine_that_is_full_is_told_as_one(
     with pytest.raises(EngineError) as raised:
         build(project, tmp_path, "echo cannot write: No space left on device; exit 1")
     assert f"df -h {tmp_path}/cache" in raised.value.todo
+
+
+@pytest.mark.needs("gcc")
+def test_a_prefix_that_two_build_at_the_same_time_is_built_once(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+    began = f"echo began >> {tmp_path}/began; sleep 0.5"
+    toy_variant(project, "toy", "toy.tgz", toy_tarball(tmp_path / "mirror", "toy.tgz", configure=began))
+    options = BuildOptions(project, tmp_path / "cache")
+    builder = prefixes.PrefixBuilder(catalogs.load(project), options, lambda *_: None)
+    plan = builder.plan(builder.known.variants["toy"])
+    made = sorted(built.reused for built in side_by_side(builder.make, [plan, plan], 2))
+    assert made == [False, True]
+    assert (tmp_path / "began").read_text().count("began") == 1

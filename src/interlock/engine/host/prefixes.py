@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +40,7 @@ from interlock.engine.host.toolchain import identity
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.errors import EngineError, SourceUnavailableError
 from interlock.results.experiments import Built, Facts, Outcome, State
+from interlock.results.files import take_lock
 
 # Written last: a prefix without it was left half built.
 DONE = "interlock-facts.json"
@@ -141,8 +144,12 @@ class PrefixBuilder:
         there = self._installed(plan)
         if there is not None:
             return there
-        _make(plan, self.options, self.on_step, self.account)
-        return _describe(plan, reused=False)
+        with _alone(plan, self.on_step):
+            # Another process may have built it meanwhile.
+            there = None if self.options.rebuild else self.find(plan)
+            if there is None:
+                _make(plan, self.options, self.on_step, self.account)
+        return there or _describe(plan, reused=False)
 
     def workers(self, _: Sequence[PrefixPlan]) -> int:
         """Return 1: each build uses all cores, and Ctrl-C has to end its scripts."""
@@ -193,6 +200,17 @@ def _context(variant: Variant, known: Catalog, texts: FileTexts) -> dict[str, by
     files = rendering.context(variant, known, texts)
     files.pop("Dockerfile")
     return files
+
+
+@contextmanager
+def _alone(plan: PrefixPlan, on_step: OnStep) -> Iterator[None]:
+    """Hold the lock of a prefix, which ends with the process: each of two builds would remove what the other makes."""
+    plan.prefix.parent.mkdir(parents=True, exist_ok=True)
+    with plan.prefix.with_name(f"{plan.prefix.name}.lock").open("wb") as file:
+        if not take_lock(file.fileno()):
+            on_step(plan.variant.name, "waiting for another build of it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _make(plan: PrefixPlan, options: BuildOptions, on_step: OnStep, account: Account) -> None:
