@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import platform
 from pathlib import Path
 
 import pytest
@@ -99,4 +101,15 @@ def test_a_library_that_is_missing_is_a_part_of_what_a_build_is_known_by(monkeyp
     monkeypatch.setattr(toolchain, "LIBRARIES", (*toolchain.LIBRARIES, NO_HEADER))
     toolchain.identity.cache_clear()
     assert toolchain.identity() != before
+    toolchain.identity.cache_clear()
+
+
+@pytest.mark.needs("gcc")
+def test_a_system_that_does_not_say_which_it_is_has_an_identity_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> None:
+        raise OSError(errno.ENOENT, "Unable to read files /etc/os-release, /usr/lib/os-release")
+
+    toolchain.identity.cache_clear()
+    monkeypatch.setattr(platform, "freedesktop_os_release", nowhere)
+    assert f"host {platform.system()} {platform.machine()}" in toolchain.identity()
     toolchain.identity.cache_clear()

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.engine import machine
 from interlock.engine.build.image import read_context
 from interlock.engine.build.sources import MIRROR, mirror_url
 from interlock.engine.ended import linked_by, run_here
@@ -134,7 +135,7 @@ def compiler(program: str) -> str:
 def identity() -> str:
     """Return what besides the sources decides what is built: system, machine, compiler and missing libraries."""
     compiler = run_here(["gcc", "-dumpfullversion"]).stdout.strip()
-    system = f"{platform.freedesktop_os_release()['PRETTY_NAME']} {platform.machine()} {' '.join(platform.libc_ver())}"
+    system = f"{machine.operating_system()} {platform.machine()} {' '.join(platform.libc_ver())}"
     without = " ".join(need.what for need in missing(LIBRARIES))
     return f"host {system} gcc {compiler} without {without or 'nothing'}"
 
