@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.catalog import project as catalogs
-from interlock.engine.host import fetching, toolchain
+from interlock.engine.host import checks, fetching, toolchain
 from interlock.engine.host.prefixes import PrefixBuilder
 from interlock.engine.host.toolchain import Need
 from interlock.engine.protocol import BuildOptions
@@ -48,6 +48,16 @@ def test_packages_are_named_for_debian(programs: Path) -> None:
 def test_packages_are_named_for_fedora(programs: Path) -> None:
     put(programs, "dnf")
     assert toolchain.install_command([ABSENT, NO_HEADER]) == "dnf install some-package-devel none-devel"
+
+
+def test_no_command_is_shown_for_what_no_package_has(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(programs, "dnf")
+    monkeypatch.setattr(toolchain, "needs", lambda **_: (*toolchain.PTH_NEEDS, ABSENT))
+    monkeypatch.setattr(toolchain, "missing", list)
+    (check,) = checks.of_packages()
+    assert (check.found.split()[0], check.fix) == ("1", "dnf install some-package-devel")
+    monkeypatch.setattr(toolchain, "needs", lambda **_: toolchain.PTH_NEEDS)
+    assert list(checks.of_packages()) == []
 
 
 def test_without_a_compiler_a_source_is_unavailable_and_everything_that_is_needed_is_named_at_once(

@@ -106,9 +106,12 @@ def missing(needs: Sequence[Need]) -> list[Need]:
 
 def install_command(needs: Sequence[Need]) -> str:
     """Return the command of this machine's distribution that installs them."""
-    if shutil.which("dnf"):
-        return "dnf install " + " ".join(need.fedora for need in needs if need.fedora)
-    return "apt-get install " + " ".join(need.debian for need in needs)
+    return " ".join(["dnf install" if shutil.which("dnf") else "apt-get install", *packages(needs)])
+
+
+def packages(needs: Sequence[Need]) -> list[str]:
+    """Return the packages of this machine's distribution that have them."""
+    return [name for need in needs if (name := need.fedora if shutil.which("dnf") else need.debian)]
 
 
 def cannot_compile(lacking: Sequence[Need]) -> str:
