@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ def test_a_program_is_looked_for_by_path_and_a_header_by_the_compiler() -> None:
     ]
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_remembered() -> Iterator[None]:
+    yield
+    toolchain.compiler.cache_clear()
+    toolchain.identity.cache_clear()
+
+
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A PATH with nothing on it but what a test puts there."""
@@ -36,8 +44,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def put(folder: Path, name: str) -> None:
-    (folder / name).write_text("#!/bin/sh\n", encoding="utf-8")
+def put(folder: Path, name: str, line: str = ":") -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
     (folder / name).chmod(0o755)
 
 
@@ -70,6 +78,25 @@ def test_without_a_compiler_a_source_is_unavailable_and_everything_that_is_neede
         builder.plan(known.variants["cpython-3.13"])
     assert raised.value.todo.startswith("apt-get install gcc libc6-dev patch")
     assert " make" not in raised.value.todo
+
+
+def test_an_interpreter_by_another_compiler_needs_that_one_and_is_known_by_it(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = catalogs.load(ROOT)
+    builder = PrefixBuilder(known, BuildOptions(ROOT, tmp_path), lambda *_: None)
+    monkeypatch.setattr(toolchain, "PROGRAMS", ())
+    builder.plan(known.variants["cpython-3.14"])
+    with pytest.raises(SourceUnavailableError) as raised:
+        builder.plan(known.variants["cpython-3.14-clang"])
+    assert raised.value.todo == "apt-get install clang-19."
+    plans = []
+    for version in ("19.1.7", "19.1.8"):
+        put(programs, "clang-19", f"echo clang version {version}")
+        toolchain.compiler.cache_clear()
+        toolchain.identity.cache_clear()
+        plans.append(builder.plan(known.variants["cpython-3.14-clang"]).content_hash)
+    assert len({*plans}) == 2
 
 
 @pytest.mark.needs("gcc")
@@ -107,11 +134,10 @@ def test_instruments_are_made_anew_once_the_tools_of_another_probe_are_here(prog
 
 @pytest.mark.needs("gcc")
 def test_a_library_that_is_missing_is_a_part_of_what_a_build_is_known_by(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = toolchain.identity()
+    before = toolchain.identity(toolchain.GCC)
     monkeypatch.setattr(toolchain, "LIBRARIES", (*toolchain.LIBRARIES, NO_HEADER))
     toolchain.identity.cache_clear()
-    assert toolchain.identity() != before
-    toolchain.identity.cache_clear()
+    assert toolchain.identity(toolchain.GCC) != before
 
 
 @pytest.mark.needs("gcc")
@@ -121,5 +147,4 @@ def test_a_system_that_does_not_say_which_it_is_has_an_identity_too(monkeypatch:
 
     toolchain.identity.cache_clear()
     monkeypatch.setattr(platform, "freedesktop_os_release", nowhere)
-    assert f"host {platform.system()} {platform.machine()}" in toolchain.identity()
-    toolchain.identity.cache_clear()
+    assert f"host {platform.system()} {platform.machine()}" in toolchain.identity(toolchain.GCC)

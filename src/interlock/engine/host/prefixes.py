@@ -102,7 +102,7 @@ class PrefixBuilder:
             prefix = self._place(variant, variant.prefix, content_hash(files, ""))
             return PrefixPlan(variant=variant, files=files, content_hash="", prefix=prefix)
         files = build_files(variant, self.known, self.texts)
-        lacking = toolchain.missing(toolchain.PROGRAMS)
+        lacking = toolchain.missing(toolchain.programs(variant.compiler))
         if lacking:
             raise SourceUnavailableError(
                 file=variant.file,
@@ -110,7 +110,7 @@ class PrefixBuilder:
                 found=toolchain.cannot_compile(lacking),
                 todo=f"{toolchain.install_command(lacking)}.",
             )
-        identified = content_hash(files, identity())
+        identified = content_hash(files, identity(variant.compiler))
         # The interpreter knows its prefix by heart: what is built elsewhere cannot be moved here.
         prefix = self.options.cache / "prefixes" / f"{variant.name}-{identified[:12]}"
         trains = builds.lacks_profile(

@@ -51,6 +51,7 @@ class Need:
         return _has_header(self.what) if self.what.endswith(".h") else find(self.what) is not None
 
 
+GCC = "gcc"
 # Interlock's own programs ask for no more.
 COMPILER = (Need("gcc", "gcc", "gcc"), Need("stdio.h", "libc6-dev", "glibc-devel"))
 # Without these nothing is built.
@@ -119,6 +120,11 @@ def cannot_compile(lacking: Sequence[Need]) -> str:
     return f"this machine has no {', '.join(need.what for need in lacking)} to compile it with"
 
 
+def programs(compiled_by: str) -> tuple[Need, ...]:
+    """Return what an interpreter is built with, whose compiler may be another one than the usual one."""
+    return PROGRAMS if compiled_by == GCC else (*PROGRAMS, Need(compiled_by, compiled_by, "clang"))
+
+
 def needs(*, traces: bool) -> tuple[Need, ...]:
     """Return all that this machine as the engine asks for; playbooks/roles/tools/vars has their packages.
 
@@ -135,12 +141,12 @@ def compiler(program: str) -> str:
 
 
 @functools.cache
-def identity() -> str:
+def identity(compiled_by: str) -> str:
     """Return what besides the sources decides what is built: system, machine, compiler and missing libraries."""
-    compiler = run_here(["gcc", "-dumpfullversion"]).stdout.strip()
+    gcc = f"gcc {run_here(['gcc', '-dumpfullversion']).stdout.strip()}"
     system = f"{machine.operating_system()} {platform.machine()} {' '.join(platform.libc_ver())}"
     without = " ".join(need.what for need in missing(LIBRARIES))
-    return f"host {system} gcc {compiler} without {without or 'nothing'}"
+    return f"host {system} {gcc if compiled_by == GCC else compiler(compiled_by)} without {without or 'nothing'}"
 
 
 def _has_header(name: str) -> bool:
