@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.catalog import project as catalogs
+from interlock.engine.build.image import read_context
 from interlock.engine.host import checks, fetching, toolchain
 from interlock.engine.host.prefixes import PrefixBuilder
 from interlock.engine.host.toolchain import Need
@@ -148,3 +149,32 @@ def test_a_system_that_does_not_say_which_it_is_has_an_identity_too(monkeypatch:
     toolchain.identity.cache_clear()
     monkeypatch.setattr(platform, "freedesktop_os_release", nowhere)
     assert f"host {platform.system()} {platform.machine()}" in toolchain.identity(toolchain.GCC)
+
+
+@pytest.fixture
+def project_of_pth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose only instrument is what modes preload: a copy of tmp_path/source, if that is there."""
+    for name in ("_compile_programs", "_make_profiler", "_copy_strace"):
+        monkeypatch.setattr(toolchain, name, lambda *_: None)
+    monkeypatch.setattr(toolchain, "missing", lambda _: [])
+    instruments = tmp_path / "project/dockerfiles/instruments"
+    instruments.mkdir(parents=True)
+    (instruments / "fetch.sh").touch()
+    script = f'[ -f {tmp_path}/source ] || exit {toolchain.SOURCE_UNAVAILABLE}; cp {tmp_path}/source "$PREFIX/{toolchain.PTH}"'
+    (instruments / "pth.sh").write_text(script)
+    return tmp_path / "project"
+
+
+def test_instruments_that_another_process_made_meanwhile_are_taken(
+    project_of_pth: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def by_another(*_: object) -> None:
+        made = tmp_path / "cache/instruments" / toolchain.instruments_identity(files)
+        made.mkdir()
+        (made / "launch").touch()
+
+    files = read_context(project_of_pth / "dockerfiles/instruments")
+    monkeypatch.setattr(toolchain, "_copy_strace", by_another)
+    made = toolchain.ensure_instruments(project_of_pth, tmp_path / "cache")
+    assert [path.name for path in made.iterdir()] == ["launch"]
+    assert [path.name for path in made.parent.iterdir()] == [made.name]

@@ -174,10 +174,19 @@ def ensure_instruments(root: Path, cache: Path, account: Account = MYSELF) -> Pa
         _make_pth(source, making, account)
         _make_profiler(source / "profiler", making / "profiler")
         _copy_strace(making / "strace")
-        making.rename(folder)
+        _take_place(making, folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return folder
+
+
+def _take_place(made: Path, folder: Path) -> None:
+    """Give a folder its name, unless another process was quicker."""
+    try:
+        made.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
 
 
 @contextmanager
