@@ -160,8 +160,10 @@ def project_of_pth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     instruments = tmp_path / "project/dockerfiles/instruments"
     instruments.mkdir(parents=True)
     (instruments / "fetch.sh").touch()
-    script = f'[ -f {tmp_path}/source ] || exit {toolchain.SOURCE_UNAVAILABLE}; cp {tmp_path}/source "$PREFIX/{toolchain.PTH}"'
+    without = f'exit "$(cat {tmp_path}/code)"'
+    script = f'[ -f {tmp_path}/source ] || {without}; cp {tmp_path}/source "$PREFIX/{toolchain.PTH}"'
     (instruments / "pth.sh").write_text(script)
+    (tmp_path / "code").write_text("69")
     return tmp_path / "project"
 
 
@@ -177,4 +179,17 @@ def test_instruments_that_another_process_made_meanwhile_are_taken(
     monkeypatch.setattr(toolchain, "_copy_strace", by_another)
     made = toolchain.ensure_instruments(project_of_pth, tmp_path / "cache")
     assert [path.name for path in made.iterdir()] == ["launch"]
+    assert [path.name for path in made.parent.iterdir()] == [made.name]
+
+
+@pytest.mark.parametrize("code", toolchain.NO_SOURCE)
+def test_what_modes_preload_is_made_once_a_place_has_its_source(
+    project_of_pth: Path, tmp_path: Path, code: int
+) -> None:
+    (tmp_path / "code").write_text(str(code))
+    made = toolchain.ensure_instruments(project_of_pth, tmp_path / "cache")
+    assert list(made.iterdir()) == []
+    (tmp_path / "source").write_text("a library")
+    assert toolchain.ensure_instruments(project_of_pth, tmp_path / "cache") == made
+    assert [path.name for path in made.iterdir()] == [toolchain.PTH]
     assert [path.name for path in made.parent.iterdir()] == [made.name]

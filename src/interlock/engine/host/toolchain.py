@@ -28,7 +28,8 @@ COMPILE_PROGRAM = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o"]
 COMPILE_LIBRARY = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]
 # Of pip's wheel of zig.
 ZIG_BYTES = 94e6
-SOURCE_UNAVAILABLE = 69
+# Of fetch.sh: no place has the source, or what came has another sum.
+NO_SOURCE = (69, 65)
 SEE_DOCTOR = "Run `interlock doctor --engine host`: it names what is missing."
 PTH = "libpthread-pth.so"
 # Beside the profiler: why it does not compile here.
@@ -158,12 +159,15 @@ def _has_header(name: str) -> bool:
 def ensure_instruments(root: Path, cache: Path, account: Account = MYSELF) -> Path:
     """Return the folder with the launcher, the probes and what modes preload.
 
-    It is made anew if dockerfiles/instruments changed, or what the probes need came to be here.
+    It is made anew if dockerfiles/instruments changed, or what the probes need came to be here; GNU pth is tried again
+    as long as no place had its source.
     """
     source = root / "dockerfiles" / "instruments"
     files = read_context(source) | read_context(root / "dockerfiles" / "limits")
     folder = cache / "instruments" / instruments_identity(files)
     if folder.is_dir():
+        if not (folder / PTH).is_file():
+            _make_pth(source, folder, account)
         return folder
     making = folder.with_name(f"{folder.name}.{os.getpid()}")
     shutil.rmtree(making, ignore_errors=True)
@@ -236,18 +240,17 @@ def _make_pth(source: Path, folder: Path, account: Account) -> None:
     """Build GNU pth for the modes that preload it, unless its source or what it needs is not here."""
     if missing([*PROGRAMS, *PTH_NEEDS]):
         return
-    work = folder / "build"
-    work.mkdir()
-    account.give(work)
-    for script in ("pth.sh", "fetch.sh"):
-        shutil.copyfile(source / script, work / script)
-    settings = {"PREFIX": str(work), "BUILD_DIR": str(work), MIRROR: mirror_url()}
-    argv = account.command(["sh", str(work / "pth.sh")])
-    done = run_here(argv, environment={**os.environ, **settings}, folder=work)
-    if (work / PTH).is_file() and not (work / PTH).is_symlink():  # root follows no link that a build has left
-        shutil.copyfile(work / PTH, folder / PTH)
-    shutil.rmtree(work)
-    if done.exit_code not in {0, SOURCE_UNAVAILABLE}:
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        work = Path(name)
+        account.give(work)
+        for script in ("pth.sh", "fetch.sh"):
+            shutil.copyfile(source / script, work / script)
+        settings = {"PREFIX": name, "BUILD_DIR": name, MIRROR: mirror_url()}
+        argv = account.command(["sh", f"{name}/pth.sh"])
+        done = run_here(argv, environment={**os.environ, **settings}, folder=work)
+        if (work / PTH).is_file() and not (work / PTH).is_symlink():  # root follows no link that a build has left
+            shutil.copyfile(work / PTH, folder / PTH)
+    if done.exit_code not in {0, *NO_SOURCE}:
         found = f"GNU pth cannot be built: {done.why}"
         raise EngineError(file="dockerfiles/instruments/pth.sh", found=found, todo=SEE_DOCTOR)
 
