@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.errors import APIError, DockerException, ImageNotFound
 from docker.models.images import Image
 
 from interlock.catalog.variants import Base
 from interlock.engine.build.sources import tar_of
-from interlock.engine.client import SEE_LOG, engine_words
+from interlock.engine.client import SEE_LOG, disk_full, engine_words, no_space
 from interlock.engine.ended import run_here
 from interlock.engine.ownership import temporary_folder
 from interlock.errors import EngineError
@@ -86,8 +86,10 @@ def ensure_base(
     on_step(f"pulling {base.reference}")
     try:
         return pull(client, base.reference)
-    except (APIError, NotFound) as error:
+    except APIError as error:
         reason = engine_words(error)
+        if no_space(reason):
+            raise disk_full(f"pulling {base.reference}") from None
         if not bootstraps:
             raise EngineError(
                 found=f"{base.reference} is not here and cannot be pulled ({reason})",
@@ -98,8 +100,10 @@ def ensure_base(
 
 
 def pull(client: DockerClient, reference: str) -> BaseImage:
-    """Return an image that its registry has; docker's own error if there is none."""
-    client.api.pull(reference)
+    """Return an image that its registry has; docker's own error if there is none, or it cannot be pulled."""
+    for event in client.api.pull(reference, stream=True, decode=True):
+        if "error" in event:
+            raise APIError(str(event["error"]))
     return _described(client.images.get(reference), reference, "registry")
 
 
