@@ -202,3 +202,17 @@ def test_a_mirror_that_has_nothing_of_debian_is_named(
     with pytest.raises(EngineError) as raised:
         bases.make_layer(base, tmp_path / "layer.tar", "no registry")
     assert url in raised.value.found
+
+
+def test_a_disk_that_is_full_is_not_taken_for_a_mirror_that_does_not_answer(
+    base: Base, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "mmdebstrap"
+    program.write_text("#!/bin/sh\necho 'E: tar: ./usr/bin/perl: No space left on device' >&2\nexit 25\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", "http://debian.example/debian")
+    monkeypatch.setattr(bases, "KEYRINGS", (program,))
+    with pytest.raises(EngineError) as raised:
+        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
+    assert "df -h" in raised.value.todo

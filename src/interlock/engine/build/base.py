@@ -71,6 +71,8 @@ INSTALL_KEYS = "apt-get install debian-archive-keyring"
 REMEDIES = {
     "NO_PUBKEY": f"Install the keys that Debian signs its mirrors with: {INSTALL_KEYS}",
     "is not signed": "Configure apt with a mirror that Debian signed, or set INTERLOCK_DEBIAN_MIRROR to its URL.",
+    "No space left on device": "Free space in the temporary folder (TMPDIR) and in the cache (XDG_CACHE_HOME): "
+    "`df -h` shows how much is left.",
     "": "Make the registry or the Debian mirror reachable. A user other than root also needs the package uidmap and "
     "ids: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER",
 }
