@@ -7,13 +7,14 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from docker import DockerClient
-from docker.errors import DockerException
+from docker.errors import APIError, DockerException
 
 from interlock import __version__
 from interlock.catalog import project, rendering
@@ -347,7 +348,8 @@ class ImageBuilder:
         try:
             require_proof(plan.variant, ask_facts(self.client, image_id))
         except InterlockError:
-            self.client.images.remove(image_id, force=True)
+            with suppress(APIError):  # it may be gone, which is why it has no proof
+                self.client.images.remove(image_id, force=True)
             raise
         if plan.variant.kind is SourceKind.SOURCE:
             kept = build_symbols(self.client, plan, self.options, make_jobs(), self.on_step)
