@@ -121,15 +121,20 @@ def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
     return files
 
 
+def _mirror() -> str:
+    """Return the user's mirror; a container cannot read a URL of a folder of this machine, so it is told as one."""
+    return os.environ.get(MIRROR, "").removeprefix("file://")
+
+
 def mirror_url() -> str:
     """Return what builds are told of INTERLOCK_SOURCE_MIRROR: nothing if it is a folder of this machine."""
-    mirror = os.environ.get(MIRROR, "")
+    mirror = _mirror()
     return mirror if "://" in mirror else ""
 
 
 def mirror_folder() -> Path | None:
     """Return the folder that INTERLOCK_SOURCE_MIRROR names; None if it names none."""
-    mirror = os.environ.get(MIRROR, "")
+    mirror = _mirror()
     if not mirror or "://" in mirror:
         return None
     folder = Path(mirror)
