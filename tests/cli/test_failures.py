@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.cli import failures, main
-from interlock.errors import EngineError, UnexpectedError, UsageError
+from interlock.errors import EngineError, StoreError, UnexpectedError, UsageError
 from tests.apart import command
 from tests.cli.conftest import Run
 from tests.fakes import Answer, Asked, as_json, serving
@@ -192,3 +192,10 @@ def test_a_cache_that_cannot_be_made_is_one_sentence_with_what_to_set(
         assert found.exit_code == 2
         assert "XDG_CACHE_HOME" in found.todo
     assert failures.foreseen(NotADirectoryError(20, "Not a directory", "/elsewhere"), []).exit_code == 70
+
+
+@pytest.mark.parametrize("number", sorted(failures.FULL))
+def test_a_full_disk_of_this_machine_is_no_defect(number: int) -> None:
+    error = failures.foreseen(OSError(number, os.strerror(number)), ["interlock", "build"])
+    assert (type(error), error.exit_code) == (StoreError, 7)
+    assert "df -h" in error.todo
