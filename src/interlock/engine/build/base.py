@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException, ImageNotFound
+from docker.errors import APIError, DockerException
 from docker.models.images import Image
 
 from interlock.catalog.variants import Base
 from interlock.engine.build.sources import tar_of
 from interlock.engine.client import SEE_LOG, disk_full, engine_words, no_space
 from interlock.engine.ended import run_here
+from interlock.engine.names import image_by_tag
 from interlock.engine.ownership import temporary_folder
 from interlock.errors import EngineError
 from interlock.results.experiments import BaseImage
@@ -111,10 +112,8 @@ def pull(client: DockerClient, reference: str) -> BaseImage:
 
 def find_pulled(client: DockerClient, reference: str) -> BaseImage | None:
     """Return an image that came from a registry if this engine has it."""
-    try:
-        return _described(client.images.get(reference), reference, "registry")
-    except ImageNotFound:
-        return None
+    image = image_by_tag(client, reference)
+    return _described(image, reference, "registry") if image else None
 
 
 def find_base(client: DockerClient, base: Base) -> BaseImage | None:
@@ -123,13 +122,8 @@ def find_base(client: DockerClient, base: Base) -> BaseImage | None:
     if pulled is not None:
         return pulled
     tag = local_tag(base)
-    try:
-        image = client.images.get(tag)
-    except ImageNotFound:
-        return None
-    if image.labels.get(LABEL) != base.reference:
-        return None
-    return _described(image, tag, MADE)
+    image = image_by_tag(client, tag)
+    return _described(image, tag, MADE) if image and image.labels.get(LABEL) == base.reference else None
 
 
 def _described(image: Image, reference: str, origin: Literal["registry", "mmdebstrap"]) -> BaseImage:

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException, ImageNotFound
+from docker.errors import APIError, DockerException
 from docker.models.images import Image
 
 from interlock import __version__
@@ -130,7 +130,7 @@ def _build_stage(
 def find_image(client: DockerClient, tag: str, content_hash: str) -> Image | None:
     """Return the image with this tag if it was built from this content, else None."""
     image = image_by_tag(client, tag)
-    return image if image is not None and image.labels.get(HASH_LABEL) == content_hash else None
+    return image if image and image.labels.get(HASH_LABEL) == content_hash else None
 
 
 def build_aside(client: DockerClient, files: Mapping[str, bytes], what: str, dockerfile: str, **options: Any) -> str:
@@ -258,10 +258,8 @@ def take_tag(client: DockerClient, image_id: str, tag: str) -> Image:
 
 def id_of_tag(client: DockerClient, tag: str) -> str | None:
     """Return the id of the image that has the tag now, or None."""
-    try:
-        return str(client.images.get(tag).id)
-    except ImageNotFound:
-        return None
+    image = image_by_tag(client, tag)
+    return str(image.id) if image else None
 
 
 def describe_image(
