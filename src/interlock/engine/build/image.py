@@ -79,26 +79,13 @@ class ImagePlan(BuildPlan):
         return self.variant.image_tag
 
 
-def build_image(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
-    """Build an image and return its id; it is not proved yet and has no tag. A failed build raises its reason."""
-    return _build_stage(client, plan, options, jobs, on_step)
-
-
-def build_symbols(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
-    """Build the image with the symbols of what was just built, out of the engine's cache, and return its id."""
-    return _build_stage(
-        client, plan, options, jobs, on_step, target=symbols.STAGE, labels={symbols.LABEL: plan.content_hash}
-    )
-
-
-def build_profile(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
-    """Train alone, and return the id of an image with what was counted."""
-    return _build_stage(client, plan, options, jobs, on_step, target="profile", training="only")
-
-
-def _build_stage(
+def build_image(
     client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep, **stage: Any
 ) -> str:
+    """Build an image, or one stage of it, and return its id; it is not proved yet and has no tag.
+
+    A failed build raises its reason.
+    """
     arguments = {
         BASE_ARGUMENT[plan.variant.kind]: plan.base.reference,
         "TRAIN": stage.pop("training", plan.training or ""),
@@ -125,6 +112,18 @@ def _build_stage(
     if image_id is None:
         raise build_failure("".join(log), plan.variant, str(path))
     return image_id
+
+
+def build_symbols(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
+    """Build the image with the symbols of what was just built, out of the engine's cache, and return its id."""
+    return build_image(
+        client, plan, options, jobs, on_step, target=symbols.STAGE, labels={symbols.LABEL: plan.content_hash}
+    )
+
+
+def build_profile(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
+    """Train alone, and return the id of an image with what was counted."""
+    return build_image(client, plan, options, jobs, on_step, target="profile", training="only")
 
 
 def find_image(client: DockerClient, tag: str, content_hash: str) -> Image | None:
