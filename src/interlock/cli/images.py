@@ -198,11 +198,7 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str | byte
     """Return what a build needs and the page of variants, generated from variants/, by their paths below the root."""
     builds = store.latest_builds(paths.reference)
     page = variants_page.page(known, builds, store.measured_variants(paths.reference))
-    files = generated_files(known, project.read_texts(paths.root))
-    return {
-        **files,
-        variants_page.PATH: page,
-    }
+    return {**generated_files(known, project.read_texts(paths.root)), variants_page.PATH: page}
 
 
 def _of_references(paths: ProjectPaths) -> dict[str, str]:
@@ -370,7 +366,9 @@ def pull_command(
 
         rows, failed = _move_each(plans, move, transfers)
     where = ", ".join(dict.fromkeys(place.name for place in places.values()))
-    _tell_skipped(where, len(plans) - len(rows) - len(failed), len(names))
+    if skipped := len(plans) - len(rows) - len(failed):
+        line = f"skip    {skipped} of {len(names)} variants: {where} has no image of them as they are now"
+        console.print(Text(line), soft_wrap=True)
     if not rows and not failed:
         raise TagError(
             key=where,
@@ -413,12 +411,6 @@ def _move_each(
             rows.append(row)
             transfers.end(name, row[1])
     return rows, failed
-
-
-def _tell_skipped(where: str, number: int, total: int) -> None:
-    if number:
-        line = f"skip    {number} of {total} variants: {where} has no image of them as they are now"
-        console.print(Text(line), soft_wrap=True)
 
 
 def _show_moved(rows: Sequence[Row], failed: Sequence[InterlockError]) -> None:
