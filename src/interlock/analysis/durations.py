@@ -63,7 +63,8 @@ def of_builds(
     known_s: dict[str, float | None] = {}
     sources: dict[str, None] = {}
     for name in variants:
-        kind_s = [seconds for other, seconds in usual_s.items() if _are_alike(name, other, optimised)]
+        kind = optimised.get(name)
+        kind_s = [seconds for other, seconds in usual_s.items() if kind and kind == optimised.get(other)]
         for source, seconds in (
             ("earlier builds here", usual_s.get(name)),
             ("builds of its kind here", fmean(kind_s) if kind_s else None),
@@ -80,10 +81,6 @@ def of_builds(
     total_s = max(factor * sum(known), max(known, default=0.0))
     unknown = tuple(name for name, seconds in known_s.items() if seconds is None)
     return DurationEstimate("building", total_s, tuple(sources), unknown)
-
-
-def _are_alike(name: str, other: str, optimised: Mapping[str, Sequence[str] | None]) -> bool:
-    return bool(optimised.get(name)) and optimised.get(name) == optimised.get(other)
 
 
 def _as_now(build: Built, now: Sequence[str] | None) -> float | None:

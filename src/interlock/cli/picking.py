@@ -6,7 +6,8 @@ import datetime
 import os
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def run(options: PickOptions) -> None:
     """Print the answer of a pick; PickError if no image meets the constraints."""
     host = machine.facts()
     criteria = Criteria(
-        weights=parse_weights(options.workload) if options.workload else (),
+        weights=parse_weights(options.workload or []),
         cpus=options.cpus or host["cores"] or 1,
         max_rss_bytes=None if options.max_rss is None else parse_size(options.max_rss),
         min_python=None if options.min_python is None else parse_version(options.min_python),
@@ -88,8 +89,8 @@ def run(options: PickOptions) -> None:
     if packages is not None and containers is not None:
         with progress.open_display(options.as_json) as display:
             steps = progress.StepProgress(display, "needs")
-            test = RequirementsTest(containers, paths, known, packages, steps)
-            evidence, ranked = advice.decide_with_audits(evidence, test.audit)
+            tested = partial(_audited, containers, paths, known, packages, steps)
+            evidence, ranked = advice.decide_with_audits(evidence, tested)
     other_evidence = _others(evidence, shipped) if ranked.chosen or evidence.measured_otherwise else []
     image = _image(evidence, ranked, containers)
     also = "; ".join(filter(None, [_also(evidence.recorded, own, options.results, paths), _asked_by()]))
@@ -227,21 +228,18 @@ def _figures(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -
     return recorded_figures(experiment, values)
 
 
-@dataclass(frozen=True)
-class RequirementsTest:
-    """Test the user's requirements on a variant, and show the progress."""
-
-    containers: DockerEngine
-    paths: ProjectPaths
-    known: Catalog
-    packages: Dependencies
-    on_step: progress.StepProgress
-
-    def audit(self, name: str) -> VariantAudit:
-        """Return what came of the requirements on a variant, which is built if it has to be."""
-        images = self.containers.build(self.known, [name], build_options(self.paths), self.on_step)
-        (audited,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.on_step)
-        return audited
+def _audited(
+    containers: DockerEngine,
+    paths: ProjectPaths,
+    known: Catalog,
+    packages: Dependencies,
+    on_step: progress.StepProgress,
+    name: str,
+) -> VariantAudit:
+    """Return what came of the requirements on a variant, which is built if it has to be."""
+    images = containers.build(known, [name], build_options(paths), on_step)
+    (audited,) = audit(containers.client, known, paths.root, images, packages, on_step)
+    return audited
 
 
 def _engine(*, required: bool) -> tuple[DockerEngine | None, dict[str, Any] | None]:

@@ -59,14 +59,8 @@ class Criteria:
 def parse_weights(texts: Sequence[str]) -> tuple[WorkloadWeight, ...]:
     """Read weights such as `download=3`, `download/many=2` or `download`, which counts 1.
 
-    Raises UsageError for an empty list, a workload named twice, and anything else that is not a weight.
+    Raises UsageError for a workload named twice, and anything else that is not a weight.
     """
-    if not texts:
-        raise UsageError(
-            key="--workload",
-            found="no workload is named, so there is nothing to rank by",
-            todo="Say what runs on the image: `--workload download=3 --workload startup=1`.",
-        )
     weights = tuple(map(_parse_weight, texts))
     names = [weight.name for weight in weights]
     for name in names:

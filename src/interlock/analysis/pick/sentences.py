@@ -120,25 +120,17 @@ def as_measured(chosen: Recommendation) -> str:
 
 
 def _nothing_faster(pick: Pick) -> str:
-    best = best_text(pick)
-    if not best:
+    best = next((one for one in pick.contenders if one.standing is not Standing.BASELINE), None)
+    if best is None:
         return "nothing else meets the constraints"
     what = "nothing that was measured" if pick.not_measured else "nothing"
     if any(contender.built_otherwise and contender.standing is Standing.FASTER for contender in pick.contenders):
         what = "nothing that is built alike"
-    return f"{what} is shown to be faster on {cpus_text(pick.measured_cpus)}. {best}"
-
-
-def best_text(pick: Pick) -> str:
-    """Return what the best of the others had; empty without any."""
-    contenders = [contender for contender in pick.contenders if contender.standing is not Standing.BASELINE]
-    if not contenders:
-        return ""
-    best: Contender = contenders[0]
     why = f", {SAME_WITHIN}" if best.standing is Standing.SAME else ""
     if best.built_otherwise:
         why = f", built otherwise: {best.built_otherwise}"
-    return f"The best, {best.label}, had {throughput_text(best.speed)}{why}"
+    had = f"The best, {best.label}, had {throughput_text(best.speed)}{why}"
+    return f"{what} is shown to be faster on {cpus_text(pick.measured_cpus)}. {had}"
 
 
 def costs_text(costs: Costs) -> str:
