@@ -36,7 +36,7 @@ from interlock.catalog.variants import (
     VariantFile,
 )
 from interlock.catalog.workloads import Workload, WorkloadFile
-from interlock.errors import CatalogError, UsageError, did_you_mean, nearest
+from interlock.errors import CatalogError, UsageError, did_you_mean, nearest, require_known
 
 
 class FileTexts(Data):
@@ -254,8 +254,7 @@ def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> l
     if not wanted or wanted == [EVERYTHING]:
         return known
     for name in wanted:
-        if name not in known:
-            raise UsageError(found=f"there is no {kind} '{name}'", todo=nearest(name, known))
+        require_known(known, name, kind)
     return list(dict.fromkeys(wanted))
 
 
@@ -270,7 +269,7 @@ def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> 
     wanted = None if wanted == [EVERYTHING] else wanted
     for label in wanted or []:
         name, mode = split_label(label)
-        select_names(variants, [name], "variant")
+        require_known(variants, name, "variant")
         modes = [declared.name for declared in variants[name].modes]
         if mode is not None and mode not in modes:
             raise UsageError(

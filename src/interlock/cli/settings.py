@@ -15,7 +15,7 @@ from interlock.cli.options import MatrixOptions, console, parse_duration, split_
 from interlock.engine import finding
 from interlock.engine.machine import facts
 from interlock.engine.protocol import Feature
-from interlock.errors import UsageError, nearest
+from interlock.errors import UsageError, nearest, require_known
 from interlock.measure import resumable
 from interlock.measure.assignment import planned_rounds
 from interlock.results import store
@@ -49,8 +49,8 @@ def settings_from(
     )
     if options.baseline is None:
         return asked
-    (baseline,) = project.select_names(known.variants, [options.baseline], "variant")
-    return asked.with_baseline(baseline)
+    require_known(known.variants, options.baseline, "variant")
+    return asked.with_baseline(options.baseline)
 
 
 # What stands for many names, in the order in which `word_for` takes them.

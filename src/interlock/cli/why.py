@@ -28,7 +28,7 @@ from interlock.cli.options import (
 )
 from interlock.cli.preparing import ready_machine
 from interlock.engine.protocol import Feature
-from interlock.errors import UsageError, nearest
+from interlock.errors import UsageError, nearest, require_known
 from interlock.measure.assignment import Assignment
 from interlock.measure.explaining import explain
 from interlock.report import why
@@ -146,7 +146,7 @@ def _answer(
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
     """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError if there is none."""
     workload, _, name = text.partition("/")
-    (workload,) = project.select_workloads(known.workloads, [workload])
+    require_known(known.workloads, workload, "workload")
     names = [declared.name for declared in known.workloads[workload].benchmarks]
     if name not in names:
         todo = nearest(name, names)
