@@ -133,14 +133,14 @@ def _recorded(folder: Path, labels: list[str], workload: str, name: str) -> dict
 def _answer(
     sites: dict[str, LockSites], labels: list[str], benchmark: str, unit: str, flame: Path | None, as_json: bool
 ) -> None:
+    if as_json:
+        typer.echo(Explained(variants=sites).model_dump_json(indent=1))
+    else:
+        _show(sites, labels, unit)
     if flame:
         write_atomically(
             flame, why.flame_svg(f"{labels[0]}, {benchmark}: time in calls that wait or wake", sites[labels[0]])
         )
-    if as_json:
-        typer.echo(Explained(variants=sites).model_dump_json(indent=1))
-        return
-    _show(sites, labels, unit)
 
 
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
