@@ -62,6 +62,8 @@ def test_a_comparison_is_json_for_programs(results: Path) -> None:
 def test_a_folder_of_several_is_no_experiment_to_compare(results: Path) -> None:
     error = refused(UsageError, "compare", str(results), str(results / "e1"))
     assert (error.key, "11" in error.found) == (str(results), True)
+    results = results.rename(results.with_name("my results"))
+    assert f"`interlock report '{results}'`" in refused(UsageError, "compare", str(results), str(results / "e1")).todo
 
 
 def test_another_kind_of_host_is_refused_by_the_facts(results: Path) -> None:

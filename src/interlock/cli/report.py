@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -72,7 +73,7 @@ def _one_extract(name: str, results: Path | None) -> cohorts.Extract:
         raise UsageError(
             key=name,
             found=f"is a folder of {len(folders)} experiments",
-            todo=f"Name one of them, for instance {folders[-1]}; `interlock report {name}` summarises them.",
+            todo=f"Name one of them, for instance {folders[-1]}; `interlock report {quote(name)}` summarises them.",
         )
     return read_extract(folders[0])
 
@@ -274,7 +275,7 @@ def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
     with quiet(as_json):
         console.print(brief(described, tables, _next_here(opening)), crop=False)
         if isinstance(written, StoreError):
-            raise written.with_todo(f"What was measured is in {folder}: interlock report {folder}")
+            raise written.with_todo(f"What was measured is in {folder}: interlock report {quote(str(folder))}")
         console.print(f"\nFull report: {written}", highlight=False, soft_wrap=True)
     return described
 
