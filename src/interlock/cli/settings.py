@@ -6,6 +6,7 @@ import random
 from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -21,6 +22,9 @@ from interlock.measure.assignment import planned_rounds
 from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment
 from interlock.results.settings import Settings, Where
+
+if TYPE_CHECKING:
+    from interlock.fleet.record import FleetRecord
 
 
 def settings_from(
@@ -67,7 +71,7 @@ SETS = {"profile": ("profiled",), "rounds": ("rounds", "rounds_limit")}
 TYPED = {"profile": "--no-profile"}
 
 
-def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Experiment) -> None:
+def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Experiment | FleetRecord) -> None:
     """Raise UsageError for an option that is given and is not as when the experiment was begun."""
     before, engine = began.settings, engine_of(began)
     asked = asked.with_baseline(before.baseline) if options.baseline is None else asked
@@ -93,9 +97,9 @@ def _are_same(asked: Settings, before: Settings, name: str) -> bool:
     return bool(wanted == other)
 
 
-def engine_of(experiment: Experiment) -> EngineName:
-    """Return the engine that an experiment was measured with."""
-    return EngineName(experiment.host["engine"]["name"])
+def engine_of(began: Experiment | FleetRecord) -> EngineName:
+    """Return the engine that an experiment was, or a fleet is, measured with."""
+    return EngineName(began.host["engine"]["name"]) if isinstance(began, Experiment) else began.engine
 
 
 def resumed_place(
