@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,20 @@ def test_what_a_full_disk_does_not_take_is_one_sentence(words: list[str]) -> Non
     said = json.loads(done.stderr)["error"]["message"] if "--json" in words else done.stderr.splitlines()[-1]
     assert "cannot be written: No space left on device" in said
     assert "defect" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [*((words, 0) for words in PRINTING), (["pick", "--workload", "nothing=1", "--json"], 2)]
+)
+def test_a_closed_output_ends_no_command_and_changes_no_exit_code(words: list[str], code: int) -> None:
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *command(), *words], check=False)
+    assert done.returncode == code
+
+
+def test_a_closed_input_is_an_empty_one() -> None:
+    program = "import sys\nfrom interlock.cli import main\ntry:\n    main.main()\nfinally:\n    sys.stdin.isatty()"
+    words = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", program, "version"]
+    assert subprocess.run(words, check=False, capture_output=True).returncode == 0
 
 
 WITHOUT_UTF_8 = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}

@@ -248,6 +248,13 @@ class _Output(io.FileIO):
             raise OutputError(error) from None
 
 
+def _open_closed_streams() -> None:
+    """Let an input that is closed be empty, and an output one that nobody reads."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  until the end
+
+
 def _watch_output(as_json: bool) -> None:
     """Let what cannot be written be told from other failures, up to the last character.
 
@@ -266,14 +273,14 @@ def main() -> None:
         if (number, signal.getsignal(number)) != (signal.SIGHUP, signal.SIG_IGN):
             signal.signal(number, _interrupt)
     as_json = "--json" in sys.argv
+    _open_closed_streams()
     _watch_output(as_json)
     try:
         # A wrong command line is printed by Typer, which also exits, or raised as TyperException.
         try:
             sys.exit(app(standalone_mode=not as_json))
         finally:
-            if sys.stdout:
-                sys.stdout.flush()
+            sys.stdout.flush()
     except (InterlockError, Interrupted) as error:
         _end(error, as_json)
     except typer.TyperException as error:
