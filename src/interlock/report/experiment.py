@@ -242,20 +242,18 @@ def markdown(
 
 def image_section(experiment: Experiment) -> Section:
     """Return the table of images: version, tag, size in MB and seconds of the build."""
-    rows = []
-    for image in experiment.images:
-        rows.append(
-            (
-                image.variant,
-                facts_text(experiment.facts.get(image.variant)),
-                image.tag or "-",
-                f"{image.size_bytes / 1e6:.0f}" if image.size_bytes else "-",
-                "reused" if image.reused else f"{image.duration_s:.0f}",
-                image.outcome.state.value,
-            )
+    rows = tuple(
+        (
+            image.variant,
+            facts_text(experiment.facts.get(image.variant)),
+            image.tag or "-",
+            f"{image.size_bytes / 1e6:.0f}" if image.size_bytes else "-",
+            "reused" if image.reused else f"{image.duration_s:.0f}",
+            image.outcome.state.value,
         )
-    columns = ("variant", "the interpreter says", "image", "MB", "build s", "state")
-    return Section("images", columns, tuple(rows))
+        for image in experiment.images
+    )
+    return Section("images", ("variant", "the interpreter says", "image", "MB", "build s", "state"), rows)
 
 
 def facts_text(facts: Facts | None) -> str:
@@ -279,12 +277,14 @@ def profile_sections(tables: Sequence[Table]) -> list[Section]:
 
 def _why_sections(table: Table) -> list[Section]:
     """Return why each row waits, where stacks were taken: its costliest sites with the share of all time in them."""
-    profiles = [(row.label, row.profile) for row in table.rows if row.profile]
-    rows = [
-        (label, cells) for label, profile in profiles if profile.why or profile.no_why for cells in why_cells(profile)
-    ]
+    rows = tuple(
+        (row.label, *cells)
+        for row in table.rows
+        if row.profile and (row.profile.why or row.profile.no_why)
+        for cells in why_cells(row.profile)
+    )
     title = f"{table.workload.name}: {table.benchmark.name}, why it waits"
-    return [Section(title, WHY_COLUMNS, tuple((label, *cells) for label, cells in rows))] if rows else []
+    return [Section(title, WHY_COLUMNS, rows)] if rows else []
 
 
 PROFILE_COLUMNS = (
@@ -425,15 +425,8 @@ def _throughputs(of: CurveGroup, points: Sequence[ThroughputPoint]) -> Iterator[
 def _throughput(interval: Interval | None) -> str:
     if interval is None:
         return "-"
-    return (
-        figure_text(interval.estimate)
-        if math.isinf(interval.high)
-        else f"{figure_text(interval.estimate)} {_bounds(interval)}"
-    )
-
-
-def _bounds(interval: Interval) -> str:
-    return f"[{figure_text(interval.low)}, {figure_text(interval.high)}]"
+    ends = "" if math.isinf(interval.high) else f" [{figure_text(interval.low)}, {figure_text(interval.high)}]"
+    return f"{figure_text(interval.estimate)}{ends}"
 
 
 def skipped(experiment: Experiment) -> list[str]:

@@ -100,39 +100,33 @@ class Opening:
 
     def differences(self, tables: Iterable[Table], *, aside: bool = False) -> list[ComparedRow]:
         """Return the rows that are faster or slower, the largest change first."""
-        rows = _rows(tables, self._is_among(aside), lambda verdict: verdict.differs)
+        rows = self._rows(tables, aside, lambda verdict: verdict.differs)
         return sorted(rows, key=lambda row: -abs(row.comparison.ratio.log))
 
     def undecided(self, tables: Iterable[Table], *, aside: bool = False) -> list[ComparedRow]:
         """Return the rows that are undecided, those that need the fewest more rounds first."""
-        rows = _rows(tables, self._is_among(aside), lambda verdict: verdict is Verdict.UNDECIDED)
+        rows = self._rows(tables, aside, lambda verdict: verdict is Verdict.UNDECIDED)
         return sorted(rows, key=lambda row: row.comparison.more_rounds or math.inf)
 
-    def _is_among(self, aside: bool) -> Callable[[str], bool]:
-        return lambda label: (label in self.asides) is aside
+    def _rows(self, tables: Iterable[Table], aside: bool, wanted: Callable[[Verdict], bool]) -> list[ComparedRow]:
+        known = _noise(tables := list(tables))
+        return [
+            ComparedRow(
+                f"{table.workload.name} / {table.benchmark.name}",
+                row.label,
+                _with_noise(row.to_baseline, known.get(table.workload.name)),
+                bool(row.built_otherwise),
+                _figure(table, row),
+            )
+            for table in tables
+            for row in table.rows
+            if row.to_baseline and (row.label in self.asides) is aside and wanted(row.to_baseline.verdict)
+        ]
 
 
 NOT_KNOWN = Opening(None, frozenset())
 # Above a report that is written while the experiment is measured.
 GOES_ON = "The experiment goes on: this is what is known so far."
-
-
-def _rows(
-    tables: Iterable[Table], shown: Callable[[str], bool], wanted: Callable[[Verdict], bool]
-) -> list[ComparedRow]:
-    known = _noise(tables := list(tables))
-    return [
-        ComparedRow(
-            f"{table.workload.name} / {table.benchmark.name}",
-            row.label,
-            _with_noise(row.to_baseline, known.get(table.workload.name)),
-            bool(row.built_otherwise),
-            _figure(table, row),
-        )
-        for table in tables
-        for row in table.rows
-        if row.to_baseline and shown(row.label) and wanted(row.to_baseline.verdict)
-    ]
 
 
 def _figure(table: Table, row: Row) -> str:
@@ -192,15 +186,34 @@ def differences_section(title: str, rows: Sequence[ComparedRow], baseline: str) 
             row.label,
             row.figure,
             ratio_text(row.comparison.ratio),
-            f"{_verdict_text(row)}{_otherwise(row)}",
+            f"{_verdict_text(row)}{', built otherwise' * row.built_otherwise}",
         )
         for row in rows
     )
     return Section(title, columns, tuple(cells))
 
 
-def _otherwise(row: ComparedRow) -> str:
-    return ", built otherwise" if row.built_otherwise else ""
+@dataclass(frozen=True)
+class FoldedRows:
+    """Rows that changed or are open: some to be seen at once, and the others by how many and what they are."""
+
+    shown: Section
+    folded: dict[str, Section]
+
+
+def folded_rows(opening: Opening, tables: Sequence[Table], baseline: str, most: int) -> list[FoldedRows]:
+    """Return what changed, and what is open, of each so many rows at once."""
+    found = []
+    for title, rows_of in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
+        rows = rows_of(tables)
+        rest = {"more": rows[most:], "of modes, studies and versions without support": rows_of(tables, aside=True)}
+        folded = {
+            f"{len(hidden)} {words}": differences_section(title, hidden, baseline)
+            for words, hidden in rest.items()
+            if hidden
+        }
+        found.append(FoldedRows(differences_section(title, rows[:most], baseline), folded))
+    return found
 
 
 def _brief_section(title: str, rows: Sequence[ComparedRow], baseline: str) -> Section:
@@ -263,16 +276,11 @@ def markdown_opening(opening: Opening, tables: Sequence[Table], baseline: str) -
     lines = [f"**{opening.sentence}**", ""]
     lines += [line for said in (opening.source, *opening.caveats) if said for line in (said, "")]
     lines += [line for section in opening.sections for line in markdown_lines(section, capitalized(section.title))]
-    for title, rows_of in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
-        rows, asides = rows_of(tables), rows_of(tables, aside=True)
-        section = differences_section(title, rows[:MOST_ROWS], baseline)
-        lines += [f"## {capitalized(title)}", ""]
-        lines += [*markdown_table(section.columns, section.rows), ""] if rows else ["Nothing.", ""]
-        rest = {"more": rows[MOST_ROWS:], "of modes, studies and versions without support": asides}
-        for words, hidden in rest.items():
-            if hidden:
-                folded = differences_section(title, hidden, baseline)
-                lines += details(f"{len(hidden)} {words}", markdown_table(folded.columns, folded.rows))
+    for one in folded_rows(opening, tables, baseline, MOST_ROWS):
+        lines += [f"## {capitalized(one.shown.title)}", ""]
+        lines += [*markdown_table(one.shown.columns, one.shown.rows), ""] if one.shown.rows else ["Nothing.", ""]
+        for words, folded in one.folded.items():
+            lines += details(words, markdown_table(folded.columns, folded.rows))
     return [*lines, *([f"{capitalized(opening.lacking)}.", ""] if opening.lacking else [])]
 
 
@@ -334,8 +342,8 @@ def time_section(experiment: Experiment) -> Section | None:
     rows = [_row(experiment, name, times) for name, times in experiment.times.items()]
     alone = {"instruments, probe, packages": experiment.set_up_s, "waiting for the lock": experiment.waiting_s}
     rows += [(name, "-", "-", "-", f"{seconds:.0f}", "") for name, seconds in alone.items()]
-    title = f"where the time went: {_sum(experiment):.0f} s in all, without the builds"
-    return Section(title, COLUMNS, tuple(rows))
+    total_s = sum(times.total_s for times in experiment.times.values()) + sum(alone.values())
+    return Section(f"where the time went: {total_s:.0f} s in all, without the builds", COLUMNS, tuple(rows))
 
 
 def _row(experiment: Experiment, workload: str, times: Times) -> tuple[str, ...]:
@@ -345,10 +353,6 @@ def _row(experiment: Experiment, workload: str, times: Times) -> tuple[str, ...]
     dearest = f"{label} {prepared[label]:.0f} s" if prepared.get(label, 0) >= NAMED_S else ""
     phases = (times.preparing_s, times.measuring_s, times.profiling_s, times.total_s)
     return (workload, *(f"{seconds:.0f}" for seconds in phases), dearest)
-
-
-def _sum(experiment: Experiment) -> float:
-    return sum(times.total_s for times in experiment.times.values()) + experiment.set_up_s + experiment.waiting_s
 
 
 def _progress(experiment: Experiment, tables: Sequence[Table]) -> str:

@@ -105,15 +105,12 @@ class CheckedClaims(Data):
     findings: list[CheckedClaim]
 
 
-class JudgedRatio(TestedRatio):
+class DecidedRatio(TestedRatio):
+    """A ratio with its verdict, the margin of 'same', and about how many more rounds would decide."""
+
     p_adjusted: float
     p_same: float
     verdict: str
-
-
-class DecidedRatio(JudgedRatio):
-    """A ratio with its verdict, the margin of 'same', and about how many more rounds would decide."""
-
     margin: float
     more_rounds: int | None
 
