@@ -80,7 +80,7 @@ def why_command(
         if acquires:
             todo = "Leave one of the two out: experiments record no acquires."
             raise UsageError(key="--acquires", found="probes a run, and --of runs nothing", todo=todo)
-        _answer(_recorded(named_folder(of, results), labels, workload, name), labels, benchmark, unit, flame, as_json)
+        _answer(_recorded(named_folder(of, results), labels, workload, name), benchmark, unit, flame, as_json)
         return
     project.require_programs(paths.root, [known.workloads[workload]])
     require_writable(results or paths.results)
@@ -110,7 +110,7 @@ def why_command(
             sites = explain(machine, assignment, name, progress.MeasureProgress(display, 1), acquires=acquires)
     for label, locks in sites.items():
         store.write_json((results or paths.results) / "why" / label / f"{workload}.{name}.json", locks)
-    _answer(sites, labels, benchmark, unit, flame, as_json)
+    _answer(sites, benchmark, unit, flame, as_json)
 
 
 def _recorded(folder: Path, labels: list[str], workload: str, name: str) -> dict[str, LockSites]:
@@ -130,17 +130,14 @@ def _recorded(folder: Path, labels: list[str], workload: str, name: str) -> dict
     return sites
 
 
-def _answer(
-    sites: dict[str, LockSites], labels: list[str], benchmark: str, unit: str, flame: Path | None, as_json: bool
-) -> None:
+def _answer(sites: dict[str, LockSites], benchmark: str, unit: str, flame: Path | None, as_json: bool) -> None:
     if as_json:
         typer.echo(Explained(variants=sites).model_dump_json(indent=1))
     else:
-        _show(sites, labels, unit)
+        _show(sites, unit)
     if flame:
-        write_atomically(
-            flame, why.flame_svg(f"{labels[0]}, {benchmark}: time in calls that wait or wake", sites[labels[0]])
-        )
+        first = next(iter(sites))
+        write_atomically(flame, why.flame_svg(f"{first}, {benchmark}: time in calls that wait or wake", sites[first]))
 
 
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
@@ -154,10 +151,11 @@ def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
     return workload, name
 
 
-def _show(sites: dict[str, LockSites], labels: list[str], unit: str) -> None:
+def _show(sites: dict[str, LockSites], unit: str) -> None:
     for label, locks in sites.items():
         console.print(Text(f"{label}: {why.summary_text(locks)}", style="bold"))
         console.print(Group(*(part for section in why.sections_of(label, locks, unit) for part in rich_parts(section))))
-    if len(labels) > 1:
-        section = why.difference_section(labels[0], labels[1], sites[labels[0]], sites[labels[1]], unit)
+    first, *others = sites
+    if others:
+        section = why.difference_section(first, others[0], sites[first], sites[others[0]], unit)
         console.print(Group(*rich_parts(section)))
