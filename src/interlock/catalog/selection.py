@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import Variant
 from interlock.catalog.workloads import Workload
-from interlock.errors import UsageError, nearest
+from interlock.errors import UsageError, nearest, require_known
 
 # Stands for all names.
 EVERYTHING = "all"
@@ -23,12 +23,6 @@ def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> l
     for name in wanted:
         require_known(known, name, kind)
     return list(dict.fromkeys(wanted))
-
-
-def require_known(known: Collection[str], name: str, kind: str) -> None:
-    """Raise UsageError for a name that does not exist, as that of one: a word for many is none."""
-    if name not in known:
-        raise UsageError(found=f"there is no {kind} '{name}'", todo=nearest(name, known))
 
 
 def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> list[str]:

@@ -63,7 +63,7 @@ def audit_command(
     files = dependency_files.read(requirement, untrusted.read_text, Path.exists, selection)
     requested = replace(files, modules=split_names(imports) or [])
     paths, known = open_project()
-    chosen = split_names(variants) and selection.select_names(known.variants, split_names(variants), "variant")
+    chosen = split_names(variants) and select_names(known.variants, split_names(variants), "variant")
     containers = connect()
     options = build_options(paths)
     images = built_images(containers.look_up(known, variants_to_audit(known, chosen), options), chosen)

@@ -40,7 +40,7 @@ from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import Registry, parse_registry
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.pulling import Row
-from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError, require
+from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError, require, require_known
 from interlock.report import variants_page
 from interlock.results import generated, store
 from interlock.results.experiments import Built, State, fallback_lines
@@ -182,7 +182,7 @@ def sbom_command(
     from interlock.engine.build import sbom  # noqa: PLC0415 - its extra is not always there
 
     paths, known = open_project()
-    selection.require_known(known.variants, variant, "variant")
+    require_known(known.variants, variant, "variant")
     containers = connect()
     (image,) = containers.look_up(known, [variant], build_options(paths))
     if image.outcome.state is not State.OK:

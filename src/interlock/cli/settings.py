@@ -17,7 +17,7 @@ from interlock.cli.options import MatrixOptions, console, parse_duration, split_
 from interlock.engine import finding
 from interlock.engine.machine import facts
 from interlock.engine.protocol import Feature
-from interlock.errors import UsageError, nearest
+from interlock.errors import UsageError, nearest, require_known
 from interlock.measure import resumable
 from interlock.measure.assignment import planned_rounds
 from interlock.results import store
@@ -54,7 +54,7 @@ def settings_from(
     )
     if options.baseline is None:
         return asked
-    selection.require_known(known.variants, options.baseline, "variant")
+    require_known(known.variants, options.baseline, "variant")
     return asked.with_baseline(options.baseline)
 
 

@@ -28,7 +28,7 @@ from interlock.cli.options import (
 )
 from interlock.cli.preparing import ready_machine
 from interlock.engine.protocol import Feature
-from interlock.errors import UsageError, nearest
+from interlock.errors import UsageError, nearest, require_known
 from interlock.measure.assignment import Assignment
 from interlock.measure.explaining import explain
 from interlock.report import why
@@ -143,7 +143,7 @@ def _answer(sites: dict[str, LockSites], benchmark: str, unit: str, flame: Path 
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
     """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError if there is none."""
     workload, _, name = text.partition("/")
-    selection.require_known(known.workloads, workload, "workload")
+    require_known(known.workloads, workload, "workload")
     names = [declared.name for declared in known.workloads[workload].benchmarks]
     if name not in names:
         todo = nearest(name, names)
