@@ -11,6 +11,7 @@ import typer
 
 from interlock import untrusted
 from interlock.catalog.project import Catalog
+from interlock.catalog.selection import select_names
 from interlock.catalog.types import DEFAULT_BASELINE
 from interlock.catalog.variants import Gil
 from interlock.cli import progress
