@@ -92,7 +92,8 @@ class DockerEngine:
         return train(self.client, plan, options, builds.make_jobs(), on_step)
 
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
-        return builds.look_up(self._builder(known, options, lambda *_: None), names)
+        builder = replace(self._builder(known, options, lambda *_: None), looks_only=True)
+        return builds.look_up(builder, names)
 
     def plans(
         self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep

@@ -91,6 +91,18 @@ def test_what_is_looked_up_is_planned_once(project: Path, monkeypatch: pytest.Mo
     assert planned == [VARIANT, "cpython-2.7"]
 
 
+@pytest.mark.parametrize("name", [VARIANT, "official-3.13"])
+def test_nothing_is_pulled_to_look_up_what_there_is(project: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """What is missing is pulled and made once that was announced."""
+    monkeypatch.setattr(builds, "find_base", lambda *_: None)
+    monkeypatch.setattr(builds, "find_pulled", lambda *_: None)
+    monkeypatch.setattr(builds, "ensure_base", None)
+    monkeypatch.setattr(builds, "pull", None)
+    options = BuildOptions(project, project / "cache")
+    (missing,) = DockerEngine(SimpleNamespace()).look_up(catalogs.load(project), [name], options)
+    assert missing.outcome == Outcome(state=State.UNAVAILABLE, reason=builds.NOT_BUILT)
+
+
 @pytest.mark.parametrize(
     ("names", "stages"),
     [
