@@ -205,10 +205,16 @@ def require_same_host(experiment: Experiment, here: Mapping[str, Any]) -> None:
     """Raise UsageError unless this is the host that the experiment was begun on."""
     for key in SAME:
         there, now = experiment.host.get(key), here.get(key)
-        is_near = key == "memory_bytes" and math.isclose(there, now, rel_tol=SAME_MEMORY)
-        if there != now and not is_near:
+        if not _is_same(key, there, now):
             change = f"{experiment.name} was started on another host: {key} {there}, here {now}"
             raise UsageError(key="--resume", found=change, todo="Resume it there, or start a new experiment.")
+
+
+def _is_same(key: str, there: Any, now: Any) -> bool:
+    """Return whether a fact of a host is the same."""
+    if key == "memory_bytes" and there and now:
+        return math.isclose(there, now, rel_tol=SAME_MEMORY)
+    return bool(there == now)
 
 
 def images_now(experiment: Experiment, built: Sequence[Built]) -> list[Built]:

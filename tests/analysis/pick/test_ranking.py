@@ -247,7 +247,8 @@ def test_a_difference_that_two_show_may_be_none_among_many() -> None:
     assert ranks(list(crowd), between(crowd))["b"] is Rank.OPEN
 
 
-def test_one_alone_is_the_best() -> None:
+def test_without_figures_nothing_is_shown_and_one_alone_is_the_best() -> None:
+    assert ranks(["a", "b"], lambda _, __: None) == {"a": Rank.OPEN, "b": Rank.OPEN}
     assert ranks(["a"], between({"a": 0.0})) == {"a": Rank.BEST}
     assert ranks([], between({})) == {}
 

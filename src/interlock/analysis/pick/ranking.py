@@ -79,8 +79,8 @@ def ratios(fits: Fits, labels: Iterable[str], other: str) -> dict[str, Ratio]:
     }
 
 
-# What is divided by what: the time of the first by that of the second.
-RatioOf = Callable[[str, str], Ratio]
+# What is divided by what: the time of the first by that of the second; None without figures.
+RatioOf = Callable[[str, str], Ratio | None]
 
 
 def ranks(order: Sequence[str], ratio: RatioOf) -> dict[str, Rank]:
@@ -107,9 +107,9 @@ def _worse(order: Sequence[str], number: int, ratio: RatioOf) -> bool:
     return any(_is_better(ratio(order[number], other), len(order) - 1) for other in order[:number])
 
 
-def _is_better(ratio: Ratio, comparisons: int) -> bool:
+def _is_better(ratio: Ratio | None, comparisons: int) -> bool:
     """Return whether the divisor takes less time, by a one-sided test among this many."""
-    return ratio.estimate > 1 and ratio.p / 2 * comparisons < SIGNIFICANT
+    return ratio is not None and ratio.estimate > 1 and ratio.p / 2 * comparisons < SIGNIFICANT
 
 
 def announced(picked: Ratio, all_of_them: Sequence[Ratio]) -> Ratio:
