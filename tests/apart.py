@@ -33,6 +33,7 @@ def move_out() -> Path:
     """Leave the user's home for an empty one, which is returned; what is started from now on has it too."""
     home = Path(tempfile.mkdtemp(prefix="tests-of-interlock-"))
     (home / LOCKS).mkdir()
+    (home / LOCKS).chmod(0o1777)
     brought = _brought(Path.home())
     for name in (*SETTINGS, *FOLDERS):
         os.environ.pop(name, None)

@@ -25,7 +25,7 @@ from pathlib import Path
 from interlock.analysis.comparison import Table
 from interlock.analysis.pick.advice import machine_text
 from interlock.analysis.services import estimate_of, round_to, service_rows
-from interlock.analysis.trials import changes_of, judge
+from interlock.analysis.trials import judge
 from interlock.analysis.verdicts import Verdict
 from interlock.cli.images import build_options
 from interlock.cli.options import open_project, parse_duration
@@ -136,7 +136,7 @@ def record(name: str, cpus: Sequence[int], budget_s: float) -> ServiceRecord:
     programs = [line for line in (SERVICES / name / "requirements.in").read_text().split() if line]
     program = programs[0].partition("[")[0]
     (version,) = [line.text for line in pins if line.name == program]
-    tables = [table for _, some, _ in trials for table in some if table.cores in cpus]
+    kept = [(described, [table for table in some if table.cores in cpus]) for described, some, _ in trials]
     return ServiceRecord(
         name=name,
         title=(SERVICES / name / "README.md").read_text().splitlines()[0].removeprefix(f"# {name}: "),
@@ -148,12 +148,8 @@ def record(name: str, cpus: Sequence[int], budget_s: float) -> ServiceRecord:
         minutes=round(sum(minutes for *_, minutes in trials), 1),
         baseline=BASELINE,
         versions={BASELINE: built.version} | experiment.versions,
-        bound={table.cores: busy_text([table]) for table in tables},
-        rows=[
-            row
-            for described, some, _ in trials
-            for row in service_rows(described, [table for table in some if table in tables], BASELINE)
-        ],
+        bound={table.cores: busy_text([table]) for _, tables in kept for table in tables},
+        rows=[row for described, tables in kept for row in service_rows(described, tables, BASELINE)],
     )
 
 
@@ -175,13 +171,12 @@ def proved(name: str, slower: float, cpus: int, budget_s: float) -> tuple[ProofR
     experiment, (table,), minutes = tried(name, image, options)
     (row,) = [row for row in judge(experiment, table) if row.label == BASELINE]
     differ = {Verdict.FASTER} if slower else {Verdict.FASTER, Verdict.SLOWER}
-    changes = changes_of(experiment, table).get(BASELINE, ())
     run = ProofRun(
         service=name,
         ratio=estimate_of(row.comparison.ratio) if row.comparison else None,
         verdict=row.verdict.value,
         # What decides is what an injected loop must be found by; of equals no figure may differ.
-        different=[change.figure.value for change in (changes[:1] if slower else changes) if change.verdict in differ],
+        different=[each.figure.value for each in row.changes[: 1 if slower else None] if each.verdict in differ],
         minutes=round_to(minutes, 2),
     )
     return run, machine_text(experiment.host)

@@ -44,13 +44,13 @@ def make_tried(
     seconds: Mapping[str, Sequence[float]],
     outcomes: Mapping[str, Outcome] | None = None,
     checks: Checks = CHECKS,
-    reported: Mapping[str, Mapping[str, float]] | None = None,
+    reported: Mapping[str, Mapping[str, float | Sequence[float]]] | None = None,
     probed: Probed = UNKNOWN,
     **changes: Any,
 ) -> tuple[Experiment, Table]:
     """A trial and its table: seconds per request of each row by round; the user's own and its twin take 1 ms.
 
-    `reported` are further figures of rows, by label and key.
+    `reported` are further figures of rows, by label and key: one that is around each round's, or that of each.
     """
     rows = {OWN: around(0.001), OWN_TWIN: around(0.001, NOISE[::-1]), **seconds}
     ended, workload = outcomes or {}, workload_of(Path("service"), checks, probed=probed)
@@ -80,14 +80,17 @@ def make_tried(
     return experiment, table
 
 
-def values_of(seconds: Sequence[float], reported: Mapping[str, float]) -> BenchmarkValues:
+def values_of(seconds: Sequence[float], reported: Mapping[str, float | Sequence[float]]) -> BenchmarkValues:
     """What a file holds of a service's runs, one for each round; what they report has the noise of their times."""
     return BenchmarkValues(
         processes=[[one] for one in seconds],
         blocks=list(range(1, len(seconds) + 1)),
         estimator=Estimator.MEAN,
         units=[1] * len(seconds),
-        reported={key: around(value, NOISE[: len(seconds)]) for key, value in reported.items()},
+        reported={
+            key: around(value, NOISE[: len(seconds)]) if isinstance(value, float) else list(value)
+            for key, value in reported.items()
+        },
         max_rss_bytes=50_000_000,
     )
 

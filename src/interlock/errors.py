@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import signal
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, Self
@@ -105,6 +105,12 @@ class UsageError(InterlockError):
 def missing_option(option: str, todo: str) -> UsageError:
     """Return the error of a command that cannot do without this option."""
     return UsageError(key=option, found=f"missing option {option}", todo=todo)
+
+
+def require_known(known: Collection[str], name: str, kind: str) -> None:
+    """Raise UsageError for a name that does not exist, as that of one: a word for many is none."""
+    if name not in known:
+        raise UsageError(found=f"there is no {kind} '{name}'", todo=nearest(name, known))
 
 
 class MissingExtraError(UsageError):

@@ -22,6 +22,7 @@ from interlock.analysis.claims import (
     allowed_text,
     disturbances,
     evaluate,
+    figure_text,
     figures_by_block,
     subjects_of,
     with_substitutes,
@@ -584,6 +585,12 @@ def test_every_key_of_a_claim_is_explained() -> None:
     text = (ROOT / "docs/claims.md").read_text(encoding="utf-8")
     keys = {*Claim.model_fields, *ClaimsFile.model_fields} - {"name"}
     assert [key for key in keys if f"`{key}`" not in text and f"[{key}." not in text] == []
+
+
+@pytest.mark.parametrize(("figure", "text"), [(0.5, "0.500"), (99.94, "99.9"), (99.96, "100"), (1234.5, "1,234")])
+def test_a_figure_has_three_digits_and_no_point_behind_the_last(figure: float, text: str) -> None:
+    """99.96 was '100.'"""
+    assert figure_text(figure) == text
 
 
 def test_a_bound_reaches_as_far_as_it_says() -> None:

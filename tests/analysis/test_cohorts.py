@@ -9,6 +9,7 @@ import pytest
 from interlock.analysis.cohorts import Cohort, Extract, by_cohort, check_comparable, kind_summaries
 from interlock.analysis.statistics import ratio_over
 from interlock.errors import KindError
+from interlock.results.experiments import TOO_DISTURBED
 from tests.analysis.extracts import OTHER, THIRD, make_extract, rounds_of
 from tests.builders import make_benchmark, make_built, make_experiment, make_workload
 
@@ -133,6 +134,13 @@ def test_a_single_host_speaks_by_its_rounds() -> None:
     assert row.over.ratio.rounds == 8
     assert row.over.ratio.low > 1.9
     assert found.means[OTHER].low > 1.9
+
+
+def test_a_single_host_says_no_more_together_than_alone() -> None:
+    """What its own report called undecided was slower in the report of all hosts."""
+    (found,) = kind_summaries([make_extract({OTHER: 2.0}, warnings=[f"locks: {TOO_DISTURBED}"])])
+    (row,) = found.tables[0].rows
+    assert (row.undecided, row.over.verdict) == (1, "undecided")
 
 
 def test_a_host_counts_once_with_its_last_experiment() -> None:

@@ -412,6 +412,21 @@ def test_the_noise_of_a_limit_widens_no_interval() -> None:
     assert [row.to_baseline for row in alone[0].rows] == [row.to_baseline for row in beside[0].rows]
 
 
+def test_a_row_that_joined_later_has_its_share_of_the_limit_in_its_own_blocks() -> None:
+    """Its first block was divided by the limit's first one, which was another round."""
+    limits = [{"name": "best", "command": ["x"], "benchmarks": ["uncontended"], "unit_count": 1}]
+    experiment = make_experiment(
+        [BASE, OTHER], workloads={"locks": make_workload(limits=limits)}, limits=[make_cell("limit", mode="best")]
+    )
+    whole = [0.5, 0.5, 0.5, 0.5, 1.0, 1.5, 1.0, 1.5]
+    late = make_values(*([4 * figure] for figure in whole[4:])).model_copy(update={"blocks": [4, 5, 6, 7]})
+    rows = {"limit+best": make_values(*([figure] for figure in whole)), BASE: by_rounds(1.0), OTHER: late}
+    (table,) = compare.tables(experiment, {(label, "locks"): {"uncontended": row} for label, row in rows.items()}, {})
+    share = row_of(table).share
+    assert share is not None
+    assert (share.low, share.estimate, share.high) == pytest.approx((0.25, 0.25, 0.25), rel=0.01)
+
+
 def test_without_a_limit_that_has_figures_there_is_no_share() -> None:
     table = table_of({BASE: by_rounds(1), OTHER: by_rounds(2)})
     assert table.limits == ()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from interlock.analysis.statistics import Ratio, ratio_from
 from interlock.analysis.trials import (
     Bound,
     Busy,
@@ -23,7 +25,7 @@ from interlock.analysis.trials import (
 from interlock.analysis.verdicts import Verdict
 from interlock.catalog.services import Probed
 from interlock.catalog.variants import Gil
-from interlock.results.experiments import Outcome, State
+from interlock.results.experiments import TOO_DISTURBED, Outcome, State
 from interlock.results.trials import OWN, GilStates, TriedImage
 from interlock.trial.options import conditions_of
 from tests.trials import NOISE, OWN_TWIN, around, make_trial, make_tried
@@ -158,7 +160,7 @@ def test_the_state_in_a_word() -> None:
     assert {word: gil_text(tried(gil)) for word, gil in states.items()} == {word: word for word in states}
 
 
-OWN_FIGURES = {
+OWN_FIGURES: dict[str, float | Sequence[float]] = {
     "latency_p50_s": 0.01,
     "latency_p99_s": 0.02,
     "unit_cpu_s": 0.001,
@@ -169,11 +171,13 @@ OWN_FIGURES = {
 }
 
 
-def with_figures(seconds: float, *, decides: Any = "time", **changes: float) -> JudgedRow:
+def with_figures(
+    seconds: float, *, decides: Any = "time", warnings: Sequence[str] = (), **changes: float | Sequence[float]
+) -> JudgedRow:
     """The verdict on a variant that differs from the user's own in its seconds and in these figures."""
     rows = {NEW: around(seconds, NOISE[::-1])}
     reported = {OWN: OWN_FIGURES, NEW: OWN_FIGURES | changes}
-    (found,) = judge(*make_tried(rows, reported=reported, probed=Probed(decides=decides)))
+    (found,) = judge(*make_tried(rows, reported=reported, probed=Probed(decides=decides), warnings=list(warnings)))
     return found
 
 
@@ -197,6 +201,25 @@ def test_where_cpu_time_decides_worse_latency_forbids_to_switch() -> None:
     assert found.verdict is TrialVerdict.STAY
     assert "p99" in found.problem
     assert with_figures(0.0005, latency_p99_s=0.04).verdict is TrialVerdict.SWITCH
+
+
+def test_too_much_disturbance_decides_no_figure_but_the_images_size() -> None:
+    disturbed = [f"trial-service: other programs took {TOO_DISTURBED}"]
+    found = with_figures(0.0005, decides="cpu", warnings=disturbed, latency_p99_s=0.04)
+    assert found.verdict is TrialVerdict.UNDECIDED
+    assert {change.figure for change in found.changes if change.verdict is not Verdict.UNDECIDED} == {Figure.IMAGE}
+
+
+def test_the_interval_of_a_figure_that_is_undecided_among_many_has_1_in_it() -> None:
+    widened = 0
+    for share in range(1, 12):
+        memory = around(5e7 * (1 + share / 100), (1.08, 0.96, 1.05, 0.95, 1.0, 1.07, 0.94, 1.02))
+        change = next(one for one in with_figures(0.001, memory_bytes=memory).changes if one.figure is Figure.MEMORY)
+        assert isinstance(change.cost, Ratio)
+        alone = ratio_from(change.cost.log, change.cost.error, change.cost.freedom, change.cost.rounds)
+        assert change.cost.low <= 1 or change.verdict.differs
+        widened += change.cost.low <= 1 < alone.low
+    assert widened
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.types import MOUNT
-from interlock.catalog.variants import Finish, Mode
+from interlock.catalog.variants import Finish
 from interlock.errors import CatalogError, UsageError
-from tests.builders import PROMISED, ROOT, edit, make_variant, make_workload
+from tests.builders import PROMISED, ROOT, edit
 
 PTH = "variants/cpython-2.7-pth.toml"
 CLAIMS = "workloads/claims.toml"
@@ -406,89 +404,6 @@ def test_find_root_outside_a_project_says_what_it_looked_for(tmp_path: Path) -> 
         catalogs.find_root(tmp_path)
     assert caught.value.file == str(tmp_path)
     assert all(name in caught.value.found for name in ("variants/bases.toml", "workloads/"))
-
-
-def test_a_name_that_does_not_exist_is_shown_with_those_that_do() -> None:
-    with pytest.raises(UsageError, match=r"workload 'z'.*a, b"):
-        catalogs.select_names(["a", "b"], ["a", "z"], "workload")
-
-
-@given(st.lists(st.sampled_from("abc"), min_size=1))
-def test_a_selection_has_each_wanted_name_once_in_its_order(wanted: list[str]) -> None:
-    assert catalogs.select_names("abc", wanted, "variant") == list(dict.fromkeys(wanted))
-
-
-VARIANTS = {
-    "a": make_variant("a", modes=[Mode(name="slow", summary="slowly"), Mode(name="loud", summary="loudly")]),
-    "b": make_variant("b"),
-}
-
-
-@pytest.mark.parametrize(
-    ("wanted", "chosen"),
-    [
-        *((everything, ["a", "a+slow", "a+loud", "b"]) for everything in (None, [], ["all"])),
-        (["a"], ["a"]),
-        (["b", "a+loud", "b"], ["b", "a+loud"]),
-    ],
-)
-def test_labels_are_taken_as_they_are_named_once_or_all_if_none_is(wanted: list[str] | None, chosen: list[str]) -> None:
-    assert catalogs.select_labels(VARIANTS, wanted) == chosen
-
-
-@pytest.mark.parametrize(
-    ("label", "expected"),
-    [
-        ("a+quick", ["a", "'quick'", "loud, slow"]),
-        ("b+slow", ["b", "'slow'"]),
-        ("a+", ["a", "''", "loud, slow"]),
-        ("a+twin", ["'twin'", "loud, slow"]),
-        ("c+slow", ["'c'", "a, b"]),
-    ],
-)
-def test_a_label_of_nothing_is_answered_with_what_there_is(label: str, expected: list[str]) -> None:
-    with pytest.raises(UsageError) as caught:
-        catalogs.select_labels(VARIANTS, [label])
-    assert [text for text in expected if text not in str(caught.value)] == []
-
-
-def test_the_core_set_has_what_is_declared_so_and_no_mode_with_its_variant(project: Path) -> None:
-    known = catalogs.load(project)
-    core = catalogs.select_labels(known.variants, ["core"])
-    assert {"cpython-2.7", "cpython-2.7+waking-sem-post", "cpython-3.13", "debian-3.13"} <= set(core)
-    assert "cpython-2.7+pth-preload" not in core
-    declared = {name for name, variant in known.variants.items() if variant.core}
-    assert {label for label in core if "+" not in label} == declared
-    assert catalogs.select_workloads(known.workloads, ["core"]) == [
-        "download",
-        "import-loop",
-        "locks",
-        "service",
-        "startup",
-    ]
-    quick = [
-        known.workloads[name].for_experiment(quick=True) for name in ("download", "import-loop", "locks", "startup")
-    ]
-    # Nothing has to be built by pip before the first value.
-    assert [benchmark.name for one in quick for benchmark in one.benchmarks if one.requirements_of(benchmark)] == []
-
-
-def test_without_anything_declared_the_core_set_is_everything() -> None:
-    assert catalogs.select_labels(VARIANTS, ["core"]) == ["a", "a+slow", "a+loud", "b"]
-    workloads = {name: make_workload(name=name) for name in ("x", "y")}
-    assert catalogs.select_workloads(workloads, ["core"]) == ["x", "y"]
-
-
-@pytest.mark.parametrize(("chosen", "word"), [(["a", "b"], "all"), (["b"], "core"), (["a"], ""), (["b", "a"], "")])
-def test_a_word_stands_for_all_names_or_for_the_core_set(chosen: list[str], word: str) -> None:
-    assert catalogs.word_for(chosen, ["a", "b"], ["b"]) == word
-
-
-@given(st.lists(st.sampled_from(["a", "a+slow", "a+loud", "b"]), min_size=1))
-def test_a_choice_of_labels_selects_itself_again(wanted: list[str]) -> None:
-    chosen = catalogs.select_labels(VARIANTS, wanted)
-    assert catalogs.select_labels(VARIANTS, chosen) == chosen
-    assert set(chosen) == set(wanted)
 
 
 def test_a_variant_that_keeps_what_its_kind_of_source_lacks_declares_no_difference(project: Path) -> None:

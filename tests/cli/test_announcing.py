@@ -10,11 +10,13 @@ import typer
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.announcing import announce, building, require_writable
 from interlock.cli.main import load_command
-from interlock.errors import UsageError
+from interlock.errors import StoreError, UsageError
 from interlock.measure import lock
 from interlock.results import store
 from interlock.results.experiments import BuildRecord
+from interlock.results.journal import JOURNAL_FILE
 from tests.builders import Entry, make_built
+from tests.cli.conftest import Run
 from tests.picks import catalog_of
 
 WORKING = ("build", "matrix", "trial", "why", "check", "swap", "audit", "train", "pull")
@@ -74,6 +76,15 @@ def test_a_folder_that_takes_no_results_is_found_before_anything_is_built(tmp_pa
         require_writable(tmp_path / "file/results")
     assert caught.value.file == str(tmp_path / "file/results")
     assert "XDG_DATA_HOME" in caught.value.todo
+
+
+def test_a_name_that_is_taken_is_found_before_anything_is_built(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "r/mine").mkdir(parents=True)
+    (tmp_path / "r/mine" / JOURNAL_FILE).touch()  # it was killed before it had anything: nothing can resume it
+    require_writable(tmp_path / "r", "mine")
+    (tmp_path / "r/mine/experiment.json").touch()
+    code, said = run("matrix", "--name", "mine", "--results", str(tmp_path / "r"), "--engine", "docker")
+    assert (code, str(tmp_path / "r/mine") in said) == (StoreError.exit_code, True)
 
 
 def test_whose_measurement_the_work_would_disturb_is_said(

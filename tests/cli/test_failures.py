@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from interlock.cli import failures, main
-from interlock.errors import EngineError, UnexpectedError, UsageError
+from interlock.errors import EngineError, StoreError, UnexpectedError, UsageError
 from tests.apart import command
 from tests.cli.conftest import Run
 from tests.fakes import Answer, Asked, as_json, serving
@@ -168,6 +170,20 @@ def test_what_a_full_disk_does_not_take_is_one_sentence(words: list[str]) -> Non
     assert "defect" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "code"), [*((words, 0) for words in PRINTING), (["pick", "--workload", "nothing=1", "--json"], 2)]
+)
+def test_a_closed_output_ends_no_command_and_changes_no_exit_code(words: list[str], code: int) -> None:
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *command(), *words], check=False)
+    assert done.returncode == code
+
+
+def test_a_closed_input_is_an_empty_one() -> None:
+    program = "import sys\nfrom interlock.cli import main\ntry:\n    main.main()\nfinally:\n    sys.stdin.isatty()"
+    words = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", program, "version"]
+    assert subprocess.run(words, check=False, capture_output=True).returncode == 0
+
+
 WITHOUT_UTF_8 = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 
 
@@ -178,6 +194,14 @@ def test_a_locale_without_utf_8_ends_no_command(words: list[str], encoding: str)
     where = {**os.environ, **(WITHOUT_UTF_8 if not encoding else {"PYTHONIOENCODING": encoding})}
     done = subprocess.run([*command(), *words], env=where, capture_output=True, check=False)
     assert (done.returncode, b"error" in done.stderr, bool(done.stdout)) == (0, False, True)
+
+
+def test_json_is_utf_8_in_any_locale(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("# caf\u00e9 \u2603\nFROM python:3.13-slim\n", encoding="utf-8")
+    words = [*command(), "swap", "Dockerfile", "--to", "cpython-3.14", "--json"]
+    where = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(words, cwd=tmp_path, env=where, capture_output=True, check=True)
+    assert "caf\u00e9 \u2603" in json.loads(done.stdout)["changes"][0]["diff"]
 
 
 def test_a_cache_that_cannot_be_made_is_one_sentence_with_what_to_set(
@@ -192,3 +216,12 @@ def test_a_cache_that_cannot_be_made_is_one_sentence_with_what_to_set(
         assert found.exit_code == 2
         assert "XDG_CACHE_HOME" in found.todo
     assert failures.foreseen(NotADirectoryError(20, "Not a directory", "/elsewhere"), []).exit_code == 70
+
+
+def test_a_full_disk_is_no_defect_wherever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the cache the advice was to set XDG_CACHE_HOME, elsewhere to report a defect."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for places in ((), (str(tmp_path / "interlock/x"),), ("/elsewhere",)):
+        found = failures.foreseen(OSError(errno.ENOSPC, "No space left on device", *places), [])
+        assert (found.exit_code, found.file) == (StoreError.exit_code, "".join(places))
+        assert "df -h" in found.todo

@@ -11,9 +11,11 @@ import pytest
 
 from interlock.fleet.record import FLEET_FILE, FleetRecord
 from interlock.results import store
+from interlock.results.engines import EngineName
+from interlock.results.settings import Where
 from tests import simulated
 from tests.apart import command
-from tests.builders import Entry
+from tests.builders import Entry, make_settings
 
 NAMES = ("ash", "broken", "cut", "gone", "liar", "slow")
 GONE = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
@@ -135,6 +137,22 @@ class TestResume:
         before = (again[0].folder / FLEET_FILE).read_bytes()
         assert run(project, *resume, *words).code in {2, 3}
         assert (again[0].folder / FLEET_FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize(("option", "value"), [("--rounds", "9"), ("--workloads", "startup"), ("--engine", "docker")])
+def test_a_fleet_goes_on_as_it_began_and_an_option_that_contradicts_is_named(
+    entry: Entry, monkeypatch: pytest.MonkeyPatch, project: Path, tmp_path: Path, option: str, value: str
+) -> None:
+    """Of these only the engine was looked at; the others did nothing."""
+    monkeypatch.chdir(project)
+    inventory = tmp_path / "inventory.json"
+    inventory.write_text(json.dumps({"all": {"hosts": {"ash": {}}}}))
+    settings = make_settings(simulated.VARIANTS).model_copy(update={"where": Where(engine=EngineName.HOST)})
+    record = FleetRecord(name="f", command="interlock fleet", settings=settings, builds={})
+    store.write_json(tmp_path / "results/f" / FLEET_FILE, record)
+    words = ("fleet", "-i", inventory, "--results", tmp_path / "results", "--resume", "f")
+    code, _, errors = entry(*words, option, value)
+    assert (code, errors.startswith(f"error: {option}: ")) == (2, True), errors
 
 
 @pytest.mark.parametrize(

@@ -44,12 +44,14 @@ def test_an_example_gets_a_file_that_is_read_back_and_three_commands(folder: Pat
     assert found.audit.requirement == ["requirements.txt"]
 
 
-def test_a_pyproject_gets_a_table_and_keeps_every_other_character(folder: Path) -> None:
-    (folder / "pyproject.toml").write_text(PYPROJECT)
+@pytest.mark.parametrize("before", [PYPROJECT, ""])
+def test_a_pyproject_gets_a_table_and_keeps_every_other_character(folder: Path, before: str) -> None:
+    """An empty one got the keys without the table, which no command reads."""
+    (folder / "pyproject.toml").write_text(before)
     (folder / "Dockerfile").write_text("FROM python:3.13\nEXPOSE 5000/tcp\n")
     interlock("init")
     text = (folder / "pyproject.toml").read_text(encoding="utf-8")
-    assert text.startswith(PYPROJECT)
+    assert text.startswith(before)
     assert tomllib.loads(text)["tool"]["interlock"]["trial"]["http"] == ":5000/"
     assert not (folder / "interlock.toml").exists()
 

@@ -189,6 +189,21 @@ def test_an_unknown_mode_or_workload_is_answered_with_those_that_exist(
     assert [name for name in named if name not in said] == []
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["matrix", "--baseline", "all"], "'all'"),
+        (["matrix", "--variants", "all,cpython-3.13"], "'all'"),
+        (["sbom", "all"], "'all'"),
+        (["why", "cpython-3.13", "core/queue"], "'core'"),
+    ],
+)
+def test_a_word_for_many_names_is_none_where_one_is_asked_for(run: Run, words: list[str], named: str) -> None:
+    """Each of these ended with 70, as a defect of Interlock."""
+    code, said = run(*words)
+    assert (code, named in said, said.count("\n")) == (2, True, 1), said
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1h", 3600), ("0.5h", 1800)])
 def test_a_duration_is_a_number_and_a_unit(text: str, seconds: float) -> None:
     assert parse_duration(text, "--budget") == seconds

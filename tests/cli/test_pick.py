@@ -122,6 +122,9 @@ def test_if_no_image_meets_the_constraints_it_says_why_and_ends_with_1(run: Entr
     assert err.count("\n") == 1
     code, out, _ = run("--workload", "startup", "--max-rss", "1MB", "--json")
     assert (code, picked(out).decision) == (1, "nothing")
+    # Without --why no reason is above.
+    assert "--why" not in err
+    assert "--why" in run("--workload", "startup", "--max-rss", "1MB")[2]
 
 
 def test_an_experiment_of_the_users_own_comes_before_the_shipped_ones(run: Entry, project: Path, shipped: Path) -> None:
@@ -262,6 +265,18 @@ def test_an_experiment_is_named_by_its_folder_too_and_looked_for_in_results(
     assert picked(run("--workload", "locks", "--from", str(elsewhere), "--json")[1]).experiment == "2026-11-22-a"
     out = run("--workload", "locks", "--results", str(tmp_path / "elsewhere"), "--json")[1]
     assert not picked(out).shipped
+
+
+def test_where_figures_of_ones_own_are_not_taken_they_are_led_to_in_their_folder(
+    run: Entry, shipped: Path, tmp_path: Path
+) -> None:
+    """`pick --from here` looked in the project's folder, which had none."""
+    write(tmp_path / "elsewhere", OURS)
+    words = ("--results", str(tmp_path / "elsewhere"))
+    found = picked(run("--workload", "startup", "--json", *words)[1])
+    assert found.shipped
+    (asked,) = re.findall(r"`interlock pick (.*)`", found.also)
+    assert shlex.split(asked) == ["--from", "here", *words]
 
 
 def test_an_end_of_life_is_of_today(run: Entry, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

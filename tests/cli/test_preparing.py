@@ -91,6 +91,7 @@ def ready(
     engine: EngineName | None = None,
     no_packages: str = "",
     host: Sequence[MachineCheck] = (),
+    dry_run: bool = False,
 ) -> Any:
     """What the block was given."""
     console = PlainConsole(file=here.said, width=400)
@@ -109,7 +110,9 @@ def ready(
     monkeypatch.setattr(doctor, "examine_host", lambda _results, **_options: list(host))
     monkeypatch.setattr(ansible, "play_here", here.play)
     places, known = ProjectPaths(ROOT, Path("cache")), catalogs.load(ROOT)
-    with preparing.ready_machine(places, known, True, agreed=agreed, engine=engine, as_root=True, rest=REST) as found:
+    with preparing.ready_machine(
+        places, known, True, agreed=agreed, engine=engine, as_root=True, rest=REST, dry_run=dry_run
+    ) as found:
         return found
 
 
@@ -173,6 +176,19 @@ def test_an_engine_that_was_named_is_not_replaced_and_the_error_says_how_to_agre
     assert here.playbooks == []
 
 
+def test_a_dry_run_with_yes_ends_with_the_engine_that_would_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It went on with this machine as the engine, which --yes would not take, and of root was an error."""
+    for here, said in (
+        (Machine([Found(None, SILENT)], lacks=("docker.io", "gcc")), "docker.io"),
+        (Machine([ANSWERS], checks=[BASE], lacks=("mmdebstrap",)), "mmdebstrap"),
+    ):
+        with pytest.raises(typer.Exit):
+            ready(monkeypatch, here, dry_run=True)
+        assert here.playbooks == []
+        assert all(part in here.said.getvalue() for part in (said, REST))
+        assert "gcc" not in here.said.getvalue()
+
+
 def test_after_a_playbook_that_failed_its_changes_are_named_and_the_run_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -184,14 +200,20 @@ def test_after_a_playbook_that_failed_its_changes_are_named_and_the_run_goes_on(
 
 
 def test_a_user_who_is_new_in_the_engines_group_begins_again_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Machine([Found(None, SILENT), Found(None, DENIED)], checks=[TUNING], lacks=("docker.io",))
+    played: list[str] = []
+
     def restart() -> None:
+        played.extend(name for name, _ in here.playbooks)
         raise SystemExit(99)
 
     monkeypatch.setattr(preparing, "_restart", restart)
     monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.delenv("INTERLOCK_IN_GROUP", raising=False)
     with pytest.raises(SystemExit, match="99"):
-        ready(monkeypatch, Machine([Found(None, SILENT), Found(None, DENIED)], lacks=("docker.io",)))
+        ready(monkeypatch, here)
+    # The tuning is taken back by who did it: the one that begins again finds a tuned machine.
+    assert played == ["host.yml", "restore.yml"]
     monkeypatch.setenv("INTERLOCK_IN_GROUP", "1")
     assert isinstance(ready(monkeypatch, Machine([Found(None, SILENT), Found(None, DENIED)])), HostEngine)
 
@@ -244,6 +266,19 @@ def test_a_machine_that_can_measure_nothing_is_no_engine(monkeypatch: pytest.Mon
     nothing = MachineCheck("interpreters", CheckState.PROBLEM, "no gcc, no python3", "apt-get install gcc")
     with pytest.raises(EngineError, match="no gcc"):
         ready(monkeypatch, Machine([ANSWERS]), engine=EngineName.HOST, agreed=False, host=[nothing])
+
+
+def test_what_the_playbook_could_not_mend_is_not_said_to_be_mended_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The advice after `matrix --yes` was `matrix --yes`."""
+    stays = MachineCheck("base image", CheckState.PROBLEM, "no mmdebstrap", "Install it.", by_playbook=True)
+    here = Machine([ANSWERS], checks=[BASE], lacks=("mmdebstrap",), ends=FAILS)
+    monkeypatch.setattr(here, "examine", lambda *_args, **_options: [stays])
+    silent = Machine([Found(None, SILENT)], lacks=("docker.io",), ends=FAILS)
+    for machine, engine in ((here, None), (silent, EngineName.DOCKER)):
+        with pytest.raises(EngineError) as caught:
+            ready(monkeypatch, machine, engine=engine)
+        assert machine.playbooks
+        assert "--yes" not in caught.value.todo
 
 
 def test_a_playbook_that_fails_says_so(tmp_path: Path) -> None:

@@ -62,6 +62,8 @@ def test_a_comparison_is_json_for_programs(results: Path) -> None:
 def test_a_folder_of_several_is_no_experiment_to_compare(results: Path) -> None:
     error = refused(UsageError, "compare", str(results), str(results / "e1"))
     assert (error.key, "11" in error.found) == (str(results), True)
+    results = results.rename(results.with_name("my results"))
+    assert f"`interlock report '{results}'`" in refused(UsageError, "compare", str(results), str(results / "e1")).todo
 
 
 def test_another_kind_of_host_is_refused_by_the_facts(results: Path) -> None:
@@ -157,6 +159,11 @@ def test_a_page_stands_in_the_experiments_folder_within_a_project_and_outside(
     monkeypatch.chdir(tmp_path)
     assert invoke(folder, "--html") == f"{folder / 'report.html'}\n"
     assert within.count("<section") == (folder / "report.html").read_text(encoding="utf-8").count("<section") > 3
+
+
+def test_markdown_is_printed_alone_where_a_page_is_written_too(folder: Path) -> None:
+    assert invoke(folder, "--html", "--markdown") == invoke(folder, "--markdown")
+    assert (folder / "report.html").is_file()
 
 
 def test_output_without_a_page_is_refused(folder: Path, tmp_path: Path, entry: Entry) -> None:

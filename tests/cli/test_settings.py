@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog import project as catalogs
+from interlock.catalog import selection
 from interlock.cli.matrix import place_of_references
 from interlock.cli.options import MatrixOptions
 from interlock.cli.settings import require_no_contradiction, resumed_place, settings_from
@@ -28,7 +29,7 @@ def test_without_names_a_matrix_is_the_core_set_and_with_all_it_is_everything() 
         for variants, workloads in ((None, None), ("all", "all"), ("cpython-3.13", "locks"))
     )
     assert (core.variants_word, core.workloads_word) == ("core", "core")
-    assert core.variants == catalogs.select_labels(known.variants, ["core"])
+    assert core.variants == selection.select_labels(known.variants, ["core"])
     assert (everything.variants_word, everything.workloads_word) == ("all", "all")
     assert set(core.workloads) < set(everything.workloads) == set(known.workloads)
     assert (named.variants_word, named.workloads_word) == ("", "")

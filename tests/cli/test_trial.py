@@ -70,21 +70,31 @@ def test_a_matrix_does_not_go_on_with_a_trial(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_refused"),
-    [({}, False), ({"budget_s": 60.0}, False), ({"seed": 8}, True), ({"variants": [OWN, FAST]}, True)],
+    ("changes", "seed", "is_refused"),
+    [
+        ({}, 7, False),
+        ({"budget_s": 60.0}, 7, False),
+        ({"seed": 8}, None, False),
+        ({"seed": 8}, 8, True),
+        ({"variants": [OWN, FAST]}, 7, True),
+    ],
 )
 def test_a_trial_goes_on_as_it_was_begun(
-    changes: dict[str, object], is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, object],
+    seed: int | None,
+    is_refused: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = write(tmp_path, "2026-11-21", ended_by="Ctrl-C", unfinished=["trial-service"])
     began = store.read_experiment(folder)
     monkeypatch.setattr("interlock.cli.settings.facts", lambda: began.host)
     settings = began.settings.model_copy(update=changes)
     if not is_refused:
-        assert _began(tmp_path, folder.name, settings) == began
+        assert _began(tmp_path, folder.name, settings, seed) == began
         return
     with pytest.raises(UsageError, match="other options"):
-        _began(tmp_path, folder.name, settings)
+        _began(tmp_path, folder.name, settings, seed)
 
 
 @pytest.mark.parametrize("why", [True, False])
@@ -114,10 +124,3 @@ def test_a_fixed_number_of_rounds_has_no_budget_unless_one_is_given() -> None:
     fixed = RoundOptions(rounds=3).settings([FAST])
     assert (fixed.rounds, fixed.rounds_limit, fixed.budget_s) == (3, None, None)
     assert RoundOptions(rounds=3, budget="90s").settings([FAST]).budget_s == 90
-
-
-def test_files_of_a_trial_are_those_of_an_experiment(tmp_path: Path) -> None:
-    folder = write(tmp_path, "2026-11-21")
-    described = store.read_experiment(folder)
-    values, _ = store.read_cells(folder, described)
-    assert {label for (label, _), cell in values.items() if cell} == set(SECONDS)

@@ -12,7 +12,7 @@ import pytest
 from interlock.cli import options, why
 from interlock.engine.host import toolchain
 from interlock.engine.host.engine import HostEngine
-from interlock.errors import UnsupportedHereError, UsageError
+from interlock.errors import StoreError, UnsupportedHereError, UsageError
 from interlock.results.experiments import EngineName
 from interlock.results.json_documents import Explained
 from tests.builders import ROOT
@@ -54,6 +54,15 @@ def test_what_an_experiment_recorded_is_shown_and_drawn_without_a_run(
     assert list(found) == ["cpython-3.14t", "cpython-3.13"]
     assert all(one.sites for one in found.values())
     assert "cpython-3.14t" in flame.read_text(encoding="utf-8")
+
+
+def test_where_the_flame_graph_cannot_be_written_the_answer_is_printed_before_that_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError):
+        why.why_command("cpython-3.14t", "locks/queue", of=SHIPPED, flame=tmp_path / "file/flame.svg", as_json=True)
+    assert Explained.model_validate_json(capsys.readouterr().out).variants
 
 
 @pytest.mark.parametrize(("wanted", "acquires"), [("startup/pass", False), ("locks/queue", True)])

@@ -165,6 +165,15 @@ def test_podman_is_the_only_engine_that_what_is_started_sees(rootless: str, monk
     assert "DOCKER_CONTEXT" not in seen
 
 
+def test_a_context_that_is_not_there_leads_to_no_engine(rootless: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_CONTEXT", "rootles")
+    with pytest.raises(EngineError, match="'rootles'") as caught:
+        connect(EngineName.DOCKER)
+    assert caught.value.key == "DOCKER_CONTEXT"
+    monkeypatch.setenv("DOCKER_CONTEXT", "default")
+    assert docker_address().host == "unix:///var/run/docker.sock"
+
+
 @pytest.mark.parametrize(
     ("host", "elsewhere"),
     [("unix:///run/docker.sock", False), ("tcp://10.0.0.1:2375", True), ("ssh://box", True)],

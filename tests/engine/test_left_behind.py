@@ -49,8 +49,9 @@ def process(*words: str, more: str = "0", **settings: str) -> Iterator[subproces
         started.kill()
 
 
-def test_an_experiment_of_that_name_is_ended_and_named() -> None:
-    with process("matrix", "--name", f"{FLEET}.ash.locks") as one:
+@pytest.mark.parametrize("words", [["--name", f"{FLEET}.ash.locks"], [f"--name={FLEET}.ash.locks"]])
+def test_an_experiment_of_that_name_is_ended_and_named(words: list[str]) -> None:
+    with process("matrix", *words) as one:
         assert left_behind.end_processes(f"{FLEET}.ash.") == [f"{FLEET}.ash.locks"]
         assert one.wait(30) == -15
 

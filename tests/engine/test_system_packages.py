@@ -18,7 +18,7 @@ APT_CACHE = """#!/bin/sh
 [ "$2" = a ] && exit 0
 printf 'Package: a\\nInstalled-Size: 4000\\n\\nPackage: liba1\\nInstalled-Size: 1000\\n'
 """
-DPKG_QUERY = "#!/bin/sh\necho 'ii  here'\necho 'rc  removed'\n"
+DPKG_QUERY = "#!/bin/sh\necho 'ii  here'\necho 'hi  held'\necho 'rc  removed'\n"
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def test_an_installation_is_told_with_what_it_depends_on_and_its_sizes(played: P
 
 
 def test_what_is_here_is_not_installed_and_what_was_removed_is_not_here(played: Path) -> None:
-    assert system_packages.installation(["here"]).names == ()
-    assert system_packages.installed() == {"here"}
+    assert system_packages.installation(["here", "held"]).names == ()
+    assert system_packages.installed() == {"here", "held"}
 
 
 def test_dpkg_is_asked_once_however_many_packages_are_wanted(played: Path) -> None:

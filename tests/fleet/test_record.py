@@ -285,6 +285,14 @@ def test_a_fleet_is_resumed_for_what_is_not_measured_or_not_restored_alone(
     assert (caught.value.key, "--resume" in caught.value.todo) == ("ash", resumes)
 
 
+def test_the_hosts_that_are_not_well_are_named_with_all_their_reasons(tmp_path: Path) -> None:
+    hosts = {"ash": "no answer", "birch": "the disk is full", "cedar": "no answer"}
+    record = RECORD.model_copy(update={"hosts": {name: HostRecord(reason=reason) for name, reason in hosts.items()}})
+    with pytest.raises(FleetError) as caught:
+        record.require_well(tmp_path)
+    assert (caught.value.key, caught.value.found) == ("ash, birch, cedar", "no answer; the disk is full")
+
+
 # Named, because gzip writes the second into its header, and two workers must collect the same names.
 @pytest.mark.parametrize(
     "content",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.analysis.pick import criteria
-from interlock.catalog import project, reading, rendering, sources
+from interlock.catalog import project, reading, rendering, selection, sources
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.types import MOUNT, slug, split_label
 from interlock.catalog.variants import Base, Difference, Family, Optimisation, VariantFile
@@ -198,8 +198,8 @@ def _names(text: str) -> object:
 def _selected(text: str) -> object:
     catalog, _ = _project()
     chosen = split_names(text)
-    project.select_workloads(catalog.workloads, chosen)
-    return project.select_labels(catalog.variants, chosen)
+    selection.select_workloads(catalog.workloads, chosen)
+    return selection.select_labels(catalog.variants, chosen)
 
 
 OPTIONS: tuple[Callable[[str], object], ...] = (

@@ -48,7 +48,6 @@ def audited(client: Any, catalog: Catalog, root: Path, built: Images, requiremen
 
 def test_the_extension_module_that_switches_the_gil_on_is_named_with_its_package(audited: VariantAudit) -> None:
     assert audited.gil is Gil.OFF
-    assert [one.name for one in audited.gil_switchers] == ["toy-switcher"]
     found = {one.module: (one.gil_by, one.gil_package) for one in audited.every_import if one.gil_by}
     switcher = ("toy_switcher._c", "toy-switcher")
     # Of the switcher itself the package imports nothing: its extension module was looked for.

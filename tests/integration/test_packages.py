@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from docker.errors import NotFound
 
+from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog
 from interlock.engine.ended import Ended
 from interlock.engine.ownership import OWNER_LABEL
@@ -22,6 +23,7 @@ from interlock.engine.packages import installer as packages
 from interlock.engine.run import execution, leftovers
 from interlock.measure import processes
 from interlock.results.experiments import Built, PackageSet, State
+from tests.builders import ROOT
 from tests.integration.images import QUICK, Images
 
 OWNER = f"test-packages-{os.getpid()}"
@@ -184,7 +186,7 @@ def test_volumes_of_images_that_are_gone_go_and_others_stay(client: Any, built: 
     }
     for name, image_id in names.items():
         client.volumes.create(name, labels={packages.IMAGE_LABEL: image_id})
-    packages.remove_stale_volumes(client)
+    packages.ImageInstaller(client, catalogs.load(ROOT), ROOT, lambda *_: None).tidy()
     left = {volume.name for volume in client.volumes.list()}
     client.volumes.get("interlock-packages-test-there").remove()
     assert left & set(names) == {"interlock-packages-test-there"}

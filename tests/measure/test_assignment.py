@@ -35,11 +35,13 @@ def test_the_baseline_is_the_wanted_one_else_3_13_else_the_first_that_was_built(
     assert choose_baseline(wanted, built) == chosen
 
 
-def test_a_wanted_baseline_that_was_not_built_is_an_error_with_the_choice() -> None:
+def test_a_wanted_baseline_that_was_not_built_is_an_error_with_the_reason_and_the_choice() -> None:
+    """Who had named one that exists was asked whether another one was meant."""
     with pytest.raises(UsageError) as caught:
         choose_baseline("nogil-3.9", [image("cpython-2.7"), image("nogil-3.9", GONE)])
     assert caught.value.key == "--baseline"
     assert "nogil-3.9" in caught.value.found
+    assert GONE.reason in caught.value.found
     assert "cpython-2.7" in caught.value.todo
 
 

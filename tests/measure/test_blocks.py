@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from interlock.catalog.types import split_label
 from interlock.engine.agent import Agent, Process, ProcessTimeoutError
-from interlock.errors import EngineError, FloodError
+from interlock.errors import EngineError, FloodError, Interrupted
 from interlock.measure import blocks
 from interlock.measure.blocks import TimedValue, Worker
 from interlock.measure.cells import Cell, Interpreters, Session
 from interlock.measure.slots import Slot
 from interlock.measure.tracks import Result, Track, fitting_loops
-from interlock.results.experiments import BenchmarkValues, Estimator, ProgramOutput, Subject, by_block
+from interlock.results.experiments import BenchmarkValues, Estimator, ProgramOutput, State, Subject, by_block
 from tests.builders import (
     ScriptedChannel,
     ScriptedNetwork,
@@ -191,9 +192,35 @@ def test_processes_end_at_once() -> None:
             seen.append(f"end {self.label}")
 
     tracks = rows_of("a", "b", "c")
-    results = blocks.Part(workers=[worker_in(track, Ending(track.label)) for track in tracks]).end_all()
+    part = blocks.Part(workers=[worker_in(track, Ending(track.label)) for track in tracks])
+    for worker in part.workers:
+        worker.values.append(TimedValue(0.1, 0.1))
+    results = part.end_all()
     assert seen == ["close a", "close b", "close c", "end a", "end b", "end c"]
     assert [result.track for result in results] == tracks
+
+
+def test_a_row_that_had_no_turn_before_somebody_ended_the_rounds_has_not_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its program reports no value, which is no measurement: Ctrl-C failed the row, and --resume left it out."""
+    turns: list[str] = []
+    take = Worker.take
+
+    def cut(worker: Worker, repeats: int) -> None:
+        if len(turns) == 2:
+            raise Interrupted
+        turns.append(worker.track.label)
+        take(worker, repeats)
+
+    monkeypatch.setattr(Worker, "take", cut)
+    report = '{"interlock": 1, "fed": true, "loops": 8, "inner_loops": 1, "values": [0.5]}\n'
+    tracks = rows_of("a", "b", "c", network=make_network(lambda *_: make_ended(report)))
+    kept: list[Result] = []
+    with suppress(Interrupted):
+        kept.extend(blocks.run_fed(tracks, 1, lambda _: None))
+    assert sorted(result.track.label for result in kept) == sorted(turns)
+    assert {result.outcome.state for result in kept} == {State.OK}
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ import pytest
 from docker.errors import ImageNotFound
 
 from interlock.catalog import project as catalogs
+from interlock.engine import machine
 from interlock.engine.checks import CheckState, MachineCheck
 from interlock.engine.client import Address
 from interlock.engine.docker import DockerEngine
 from interlock.engine.host import account, checks, memory, profiler, servers, toolchain
 from interlock.engine.host.account import Account
 from interlock.engine.host.servers import HostServer
-from interlock.measure import doctor
+from interlock.measure import doctor, lock
 from interlock.results.profiles import Method, Probe
 from tests.builders import ROOT
 
@@ -56,6 +57,28 @@ def test_this_machine_is_described_with_cores_tuning_load_and_disk(tmp_path: Pat
     assert checks[0].found[0].isdigit()
     free, unit, *_ = checks[3].found.split()
     assert (free.isdigit(), unit) == (True, "GB")
+
+
+def test_a_disk_that_is_nearly_full_is_told_by_the_engine_whose_images_are_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(machine, "free_bytes", lambda _: 9_900_000_000)
+    (of_podman,) = doctor._engine_disk(ENGINE | {"name": "podman"}, is_elsewhere=False)
+    of_results = doctor._disk("disk for results", tmp_path)
+    assert (of_podman.state, of_podman.found.split()[0]) == (CheckState.WARNING, "9")
+    assert ("podman system df" in of_podman.fix, "system df" in of_results.fix) == (True, False)
+
+
+def test_a_lock_that_this_user_cannot_take_is_a_problem_and_no_end_of_the_checks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A file of another user's was an error in the place of all checks, or came after the builds."""
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setattr(lock, "lock_path", lambda: tmp_path / "lock")
+    check = list(doctor.examine_machine(tmp_path))[-1]
+    assert (check.subject, check.state, str(tmp_path / "lock") in check.found) == ("lock", CheckState.PROBLEM, True)
+    engine: Any = SimpleNamespace(find_workspace=lambda *_: object())
+    assert list(doctor._probes(engine, tmp_path, catalogs.load(ROOT).bases["trixie"])) == []
 
 
 @pytest.mark.parametrize(

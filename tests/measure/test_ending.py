@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import pytest
 
@@ -197,28 +196,22 @@ def test_nohup_keeps_a_hangup_away() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_part_of_a_budget_leaves_the_rest_and_what_it_did_not_need_to_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = [100.0]
-    monkeypatch.setattr("interlock.measure.ending.time", SimpleNamespace(monotonic=lambda: clock[0]))
+def test_a_part_of_a_budget_leaves_the_rest_and_what_it_did_not_need_to_the_next(clock: Clock) -> None:
     ending = Ending(budget_s=90)
     ending.pause()  # nothing was started: nothing is used
     ending.start(1 / 3)
-    clock[0] += 29
-    assert not ending.stops()
-    clock[0] += 1
-    assert ending.stops()
+    for now_s, stops in ((29, False), (30, True)):
+        clock.at(now_s)
+        assert ending.stops() is stops
     assert ending.reason
     ending.pause()
-    clock[0] += 1000  # builds
+    clock.at(1030)  # builds
     assert not ending.stops()
     ending.start()
     assert not ending.reason
-    clock[0] += 59
-    assert not ending.stops()
-    clock[0] += 1
-    assert ending.stops()
+    for now_s, stops in ((1089, False), (1090, True)):
+        clock.at(now_s)
+        assert ending.stops() is stops
     assert "90 s" in ending.reason
 
 

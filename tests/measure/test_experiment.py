@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import errno
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, NoReturn, cast
 
 import pytest
 from docker.errors import DockerException
@@ -19,8 +20,8 @@ from docker.errors import DockerException
 from interlock.catalog.project import Catalog
 from interlock.engine.ended import Ended
 from interlock.engine.protocol import Engine
-from interlock.errors import EngineError, StoreError
-from interlock.measure import disturbances, experiment
+from interlock.errors import EngineError, Interrupted, OutputError, StoreError, UsageError
+from interlock.measure import disturbances, experiment, lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
 from interlock.measure.rounds import TimeUsed
@@ -28,8 +29,8 @@ from interlock.measure.stopwatch import Stopwatch
 from interlock.measure.watching import Observers, ProgressUpdate
 from interlock.measure.workload import WorkloadResult
 from interlock.results import store
-from interlock.results.experiments import EngineName, Experiment, Outcome, State
-from interlock.results.journal import KILLED
+from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment, Outcome, State
+from interlock.results.journal import JOURNAL_FILE, KILLED
 from tests.builders import (
     ScriptedNetwork,
     ScriptedSandbox,
@@ -162,6 +163,20 @@ def test_what_was_measured_before_an_engine_died_is_kept_and_goes_on(
     assert len(said.stdout.splitlines()) == len([*folder.glob("*/*/*.json")])
 
 
+def test_of_two_that_go_on_with_one_experiment_the_second_does_not_write_over_what_the_first_added(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(EngineError):
+        run_small(DyingEngine(5), small_assignment(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    before = store.read_experiment(folder)
+    store.write_json(folder / EXPERIMENT_FILE, before.model_copy(update={"duration_s": before.duration_s + 60}))
+    there = (folder / EXPERIMENT_FILE).read_bytes()
+    with pytest.raises(UsageError) as caught:
+        run_small(DyingEngine(99), small_assignment(tmp_path, before))
+    assert (caught.value.key, (folder / EXPERIMENT_FILE).read_bytes()) == ("--resume", there)
+
+
 def test_an_experiment_that_goes_on_knows_the_facts_of_its_interpreters(tmp_path: Path) -> None:
     with pytest.raises(EngineError):
         run_small(DyingEngine(2), small_assignment(tmp_path))
@@ -173,16 +188,17 @@ def test_an_experiment_that_goes_on_knows_the_facts_of_its_interpreters(tmp_path
     assert (resources.known.facts, resources.known.silent) == (before.facts, set())
 
 
+@pytest.mark.parametrize("error", [BrokenPipeError(), OutputError(BrokenPipeError(32, "Broken pipe"))])
 def test_what_was_started_is_removed_when_nobody_reads_the_output_any_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, removed = DyingEngine(99), list[str]()
     monkeypatch.setattr(engine, "clean_up", removed.append)
 
     def closed(update: ProgressUpdate) -> None:
-        raise BrokenPipeError
+        raise error
 
-    with pytest.raises(BrokenPipeError):
+    with pytest.raises(type(error)):
         experiment.execute(cast(Engine, engine), small_assignment(tmp_path), Observers(closed))
     assert len(removed) == 1
 
@@ -210,6 +226,45 @@ def test_the_error_that_ends_an_experiment_says_how_it_goes_on_whatever_else_fai
         run_small(DyingEngine(8, error), small_assignment(tmp_path))
     (folder,) = tmp_path.iterdir()
     assert f"--resume {folder.name}" in caught.value.todo
+
+
+def test_a_second_signal_within_a_call_of_the_engine_is_no_answer_of_the_engine(tmp_path: Path) -> None:
+    """It was 'the container engine's answer cannot be read (Interrupted ...)', with the engine's exit code."""
+    client: dict[str, Any] = {"__name__": "docker.api.client", "error": Interrupted()}
+    exec("def call():\n    raise error", client)  # noqa: S102  a frame of the SDK's
+
+    class Interrupting(DyingEngine):
+        def _require_alive(self) -> None:
+            if self.starts < 0:
+                client["call"]()
+
+    with pytest.raises(Interrupted):
+        run_small(Interrupting(5), small_assignment(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    assert store.read_experiment(folder).unfinished == ["first"]
+
+
+def test_a_disk_that_is_full_also_for_what_was_measured_is_told_how_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of its errors was said, without --resume and without where the values are."""
+    engine = DyingEngine(99)
+
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+
+        def fill(update: ProgressUpdate) -> None:
+            if update.activity == "round 3 of 3":
+                disk.setattr(os, "fsync", full)
+
+        with pytest.raises(StoreError) as caught:
+            experiment.execute(cast(Engine, engine), small_assignment(tmp_path), Observers(fill))
+    (folder,) = tmp_path.iterdir()
+    assert (caught.value.file, f"--resume {folder.name}" in caught.value.todo) == (str(folder / JOURNAL_FILE), True)
+    assert store.read_experiment(folder).unfinished == ["first"]
+    assert not (folder / JOURNAL_FILE).exists()
 
 
 def test_an_engine_that_died_before_anything_was_measured_leaves_no_folder(tmp_path: Path) -> None:
@@ -259,6 +314,40 @@ def test_the_first_look_alone_leaves_a_record_that_goes_on_with_all_rows(tmp_pat
     assert written == [folder] * 2
 
 
+def test_what_was_measured_before_stays_in_the_record_if_a_signal_comes_while_its_cells_are_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a first look were 'not measured' in the report of whoever ended the rest."""
+    given = dataclasses.replace(small_assignment(tmp_path), first_look_alone=True)
+    folder = experiment.execute(cast(Engine, DyingEngine(99)), given, observers(Ending()))
+    before = store.read_experiment(folder)
+    opened: list[str] = []
+
+    class Leaving(DyingEngine):
+        def set_up(self, owner: str, needs: object) -> ScriptedNetwork:
+            network = super().set_up(owner, needs)
+
+            def open_sandbox(image_id: str, *_: object) -> ScriptedSandbox:
+                if opened:
+                    os.kill(os.getpid(), signal.SIGINT)
+                opened.append(image_id)
+                return ScriptedSandbox(image_id, self.run)
+
+            monkeypatch.setattr(network, "open_sandbox", open_sandbox)
+            return network
+
+    ending = Ending()
+    with ending.listening():
+        experiment.execute(cast(Engine, Leaving(99)), small_assignment(tmp_path, before), observers(ending))
+    after = store.read_experiment(folder)
+    assert (len(opened), after.ended_by) == (1, "Ctrl-C")
+    assert {(cell.label, cell.workload) for cell in after.cells} == {
+        (cell.label, cell.workload) for cell in before.cells
+    }
+    assert {cell.outcome.state for cell in after.cells} == {State.OK}
+    assert sorted(after.unfinished) == ["first", "second"]
+
+
 @pytest.mark.parametrize(("budget_s", "expected"), [(105, [4, 4]), (1000, [6, 6]), (20, [2, 0])])
 def test_of_a_budget_every_row_has_its_first_rounds_before_any_has_more(
     budget_s: float, expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -289,6 +378,26 @@ def test_of_a_budget_every_row_has_its_first_rounds_before_any_has_more(
     values = [store.read_values(path) for path in paths]
     assert [len(each["uncontended"].processes) if each else 0 for each in values] == expected
     assert bool(found.ended_by) is (budget_s < 1000)
+
+
+def test_a_signal_while_another_experiment_is_waited_for_ends_in_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a first look had shown was in no report, and its record said that its process had been killed."""
+    monkeypatch.setattr(lock, "lock_path", lambda: tmp_path / "lock")
+    ending, waited = Ending(budget_s=60), list[str]()
+
+    def leave(update: ProgressUpdate) -> None:
+        if "another one" in update.workload:
+            waited.append(update.workload)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    engine, watching = DyingEngine(0), Observers(leave, ending=ending)
+    with lock.hold("another one", lambda _: None):
+        folder = experiment.run(cast(Engine, engine), small_assignment(tmp_path / "results"), watching)
+    found = store.read_experiment(folder)
+    assert (len(waited), engine.starts, ending.exit_code) == (1, 0, 130)
+    assert (found.ended_by, found.times) == ("Ctrl-C", {})
 
 
 def test_what_a_signal_ends_before_anything_is_measured_has_a_record_of_its_builds(tmp_path: Path) -> None:

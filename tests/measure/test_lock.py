@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import signal
@@ -112,6 +113,17 @@ def test_threads_of_one_process_wait_for_each_other_too(lock: Path) -> None:
     assert (inside, together) == (0, 1)
 
 
+def test_a_full_disk_has_no_room_for_a_name_and_the_lock_is_held(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The temporary folder may be on it; the experiment's results need not be."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with locks.hold("matrix", pytest.fail, lock):
+        assert locks.holder(lock) == "another measurement"
+
+
 def test_an_error_releases_the_lock(lock: Path) -> None:
     with pytest.raises(ZeroDivisionError), locks.hold("matrix", pytest.fail, lock):
         _ = 1 / 0
@@ -174,3 +186,11 @@ def test_all_users_and_clones_have_one_file(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(locks, "LOCKS", apart.LOCKS_OF_ALL)
     assert locks.lock_path().parent in {Path("/run/lock"), Path("/var/tmp"), Path("/tmp")}
     assert locks.lock_path().name == locks.FILE
+
+
+def test_a_folder_of_locks_that_is_roots_alone_is_nobodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "LOCKS", tmp_path)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: "/temporary")
+    for mode, folder in ((0o755, Path("/temporary")), (0o1777, tmp_path)):
+        tmp_path.chmod(mode)
+        assert locks.lock_path().parent == folder

@@ -9,12 +9,17 @@ from typing import Any
 import pytest
 
 from interlock.errors import WorkloadError
+from interlock.measure import profiling
+from interlock.measure.cells import Cell, Session
+from interlock.measure.ending import Ending
 from interlock.measure.kinds import service as services
 from interlock.measure.kinds.kind import COMMAND_PHASE, PROGRAM_PHASE
 from interlock.measure.profiling import profile_by_difference, profile_by_phases
 from interlock.measure.services import NoAnswerError
-from interlock.results.profiles import PhaseCounts
-from tests.builders import make_benchmark, make_phase, make_workload
+from interlock.measure.watching import Observers
+from interlock.results.experiments import Outcome, State, Subject
+from interlock.results.profiles import BenchmarkProfile, Method, PhaseCounts, Probe
+from tests.builders import make_benchmark, make_network, make_phase, make_profile, make_resources, make_workload
 
 
 def test_calls_of_the_set_up_are_taken_off_before_dividing() -> None:
@@ -71,6 +76,28 @@ def test_a_service_that_does_not_answer_is_watched_while_it_is_asked(monkeypatch
     assert working.stands_still == "no answer on port 8000 in 20 s"
     with pytest.raises(NoAnswerError), service.working(track):
         pass
+
+
+def test_a_budget_that_ends_after_the_last_profile_has_cut_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that had failed came last: all was decided and profiled, and the workload was 'unfinished' for --resume."""
+    clock = [0.0]
+    monkeypatch.setattr("interlock.measure.ending.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    ending = Ending(budget_s=10)
+    ending.start()
+    ending.share(1, profiled=True)
+    watching, probe = Observers(lambda _: None, ending=ending), Probe(method=Method.BPF)
+    session = Session(make_resources(watching=watching, probe=probe), make_workload(), make_network())
+    works, failed = (Cell(session, Subject(variant=name, image_id="i")) for name in ("a", "b"))
+    failed.tracks["uncontended"].outcome = Outcome(state=State.FAILED, reason="it crashed")
+
+    def profile_of(*_: object) -> BenchmarkProfile:
+        clock[0] += 20
+        return make_profile()
+
+    monkeypatch.setattr(profiling, "profile_of", profile_of)
+    profiling.profile_cells(session, [works, failed])
+    assert works.tracks["uncontended"].profile == make_profile()
+    assert (ending.has_cut, ending.reason) == (False, "")
 
 
 def test_a_profile_without_the_phase_that_is_counted_is_refused() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from interlock.catalog.project import Catalog
+from interlock.catalog.workloads import Workload
 from interlock.errors import StoreError, UsageError
 from interlock.measure import resumable
 from interlock.measure.cells import Cell, Session
@@ -29,6 +33,7 @@ from tests.builders import (
     make_profile,
     make_resources,
     make_settings,
+    make_variant,
     make_workload,
 )
 
@@ -78,10 +83,13 @@ def test_a_complete_experiment_and_one_that_does_not_say_cannot_go_on(changes: d
     assert caught.value.key == "--resume"
 
 
-@pytest.mark.parametrize(("key", "value"), [("name", "other"), ("cpu", "Another CPU"), ("cores", 64)])
+@pytest.mark.parametrize(
+    ("key", "value"), [("name", "other"), ("cpu", "Another CPU"), ("cores", 64), ("memory_bytes", 4 * 2**30)]
+)
 def test_another_host_is_refused_with_what_is_another(key: str, value: object) -> None:
     experiment = ended(host=make_experiment().host | {"name": "box", "cpu": "Example", "kernel": "6.1"})
-    here = {**experiment.host, "kernel": "6.18"}
+    # Another kernel leaves another part of the memory: an update refused every --resume.
+    here = {**experiment.host, "kernel": "6.18", "memory_bytes": experiment.host["memory_bytes"] - 5_000_000}
     resumable.require_same_host(experiment, here)
     with pytest.raises(UsageError, match=f"{key} .*{value}"):
         resumable.require_same_host(experiment, {**here, key: value})
@@ -95,15 +103,39 @@ def test_another_image_is_refused_with_its_variant() -> None:
         resumable.require_same_images(experiment, [make_built("base"), rebuilt])
 
 
+def test_an_image_that_is_gone_and_was_not_built_again_is_no_other_image_and_why_is_said() -> None:
+    """The advice was to begin anew, where space on a disk was all that it took."""
+    full = make_built("a", Outcome(state=State.FAILED, reason="no space left"))
+    with pytest.raises(UsageError, match=r"^--resume: a\b.*no space left") as caught:
+        resumable.require_same_images(ended(), [make_built("base"), full])
+    assert caught.value.todo != resumable.BEGIN_ANEW
+
+
+def catalog_of(workloads: Mapping[str, Workload], *variants: str) -> Catalog:
+    made = {name: make_variant(name) for name in variants or ("base", "a")}
+    return Catalog(bases={}, families={}, differences={}, variants=made, workloads=dict(workloads))
+
+
 def test_a_workload_that_goes_on_must_be_what_it_was_and_one_that_is_complete_need_not() -> None:
     experiment = ended()
     changed = {name: make_workload(name, summary="another") for name in experiment.workloads}
     same = experiment.workloads
-    resumable.require_same_workloads(experiment, {**same, "locks": changed["locks"], "write": changed["write"]})
+    complete = {**same, "locks": changed["locks"], "write": changed["write"]}
+    resumable.require_same_catalog(experiment, catalog_of(complete))
     with pytest.raises(UsageError, match=r"workloads/startup\.toml"):
-        resumable.require_same_workloads(experiment, {**same, "startup": changed["startup"]})
+        resumable.require_same_catalog(experiment, catalog_of({**same, "startup": changed["startup"]}))
     with pytest.raises(UsageError, match="'write'"):
-        resumable.require_same_workloads(experiment, {"startup": same["startup"]})
+        resumable.require_same_catalog(experiment, catalog_of({name: same[name] for name in ("locks", "startup")}))
+
+
+def test_a_row_that_is_in_the_catalog_no_more_is_named() -> None:
+    """It was an unexpected StopIteration, after the builds."""
+    experiment = ended()
+    in_mode = experiment.settings.model_copy(update={"variants": ["base", "a+mode"]})
+    for known, gone in ((catalog_of(experiment.workloads, "base"), "a"), (catalog_of(experiment.workloads), "a+mode")):
+        rows = in_mode if gone == "a+mode" else experiment.settings
+        with pytest.raises(UsageError, match=f"'{re.escape(gone)}'"):
+            resumable.require_same_catalog(experiment.model_copy(update={"settings": rows}), known)
 
 
 def restored(folder: Path, experiment: Experiment, *benchmarks: str) -> Cell:
@@ -238,7 +270,7 @@ def test_a_workload_that_was_measured_in_part_must_be_what_it_was_when_the_rest_
     complete = ended(unfinished=[], cells=cells)
     changed = {name: make_workload(name, summary="another") for name in complete.workloads}
     with pytest.raises(UsageError, match=r"workloads/locks\.toml"):
-        resumable.require_same_workloads(complete, {**complete.workloads, "locks": changed["locks"]})
+        resumable.require_same_catalog(complete, catalog_of({**complete.workloads, "locks": changed["locks"]}))
 
 
 def test_an_image_that_was_missing_is_taken_and_the_others_stay() -> None:

@@ -386,9 +386,12 @@ def test_a_row_that_timed_out_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize(("budget_s", "deadlines"), [(600.0, 1), (None, 3)])
 def test_a_row_that_hangs_takes_one_deadline_of_a_budget(budget_s: float | None, deadlines: int) -> None:
+    """Of the budget that it has now: one that is resumed may have begun with another, or with none."""
     engine = Engine(base=steady, a=lambda _, __: make_ended(timed_out=True))
     benchmarks = [make_benchmark(name) for name in ("x", "y", "z")]
-    session = engine.session(make_workload(benchmarks=benchmarks), rounds=2, budget_s=budget_s)
+    session = engine.session(
+        make_workload(benchmarks=benchmarks), ending=Ending(budget_s), rounds=2, budget_s=None if budget_s else 600.0
+    )
     open_cells = engine.cells(session)
     run_rounds(session, open_cells)
     assert engine.started["a"] == deadlines
@@ -450,10 +453,19 @@ def test_a_row_that_is_far_slower_or_faster_has_loops_of_its_own_after_its_first
         return replace(ended, stdout=text.replace("[0.5]", f"[{value_s}]"))
 
     session = Engine().session(None, run, rounds=3)
-    run_rounds(session, rows_of(session, *asked))
+    before = rows_of(session, *asked)
+    run_rounds(session, before)
     assert set(asked["base"]) == set(asked["b"]) == {8}
     assert asked["a"] == [8, 1, 1]
     assert asked["c"] == [8, 64, 64]
+    # After a first look, and with --resume, they have it again: slow rows had most of the time from then on.
+    session = Engine().session(None, run, rounds=6)
+    again = rows_of(session, *asked)
+    for cell, earlier in zip(again, before, strict=True):
+        track_of(cell).runs += track_of(earlier).runs
+    run_rounds(session, again)
+    assert asked["a"] == [8, 1, 1] * 2
+    assert asked["c"] == [8, 64, 64] * 2
 
 
 def test_the_order_of_the_rounds_does_not_depend_on_when_they_end() -> None:

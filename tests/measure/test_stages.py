@@ -20,8 +20,9 @@ from interlock.engine.protocol import BuildOptions, Engine
 from interlock.measure import resumable, stages
 from interlock.measure.ending import Ending
 from interlock.measure.watching import Observers
-from interlock.results.experiments import Built, EngineName, Outcome, State
-from tests.builders import ROOT, make_built
+from interlock.results import store
+from interlock.results.experiments import EXPERIMENT_FILE, Built, EngineName, Experiment, Outcome, State
+from tests.builders import ROOT, make_built, make_experiment
 from tests.measure.assigned import assigned
 
 FIRST = {"cpython-3.13", "cpython-3.14", "cpython-3.14t", "debian-3.13", "official-3.13"}
@@ -84,30 +85,45 @@ class Unbuilt:
     def clean_up(self, _owner: str) -> None: ...
 
 
-@pytest.mark.parametrize("first", [[], ["cpython-3.13", "cpython-3.14"]])
-def test_what_ends_the_first_build_is_reported_and_can_go_on(tmp_path: Path, first: list[str]) -> None:
-    """It was a line, and nothing that says what was to be measured."""
-    names, ending = ["cpython-3.13", "cpython-3.14", "cpython-3.9"], Ending()
+NAMES = ["cpython-3.13", "cpython-3.14", "cpython-3.9"]
+
+
+def interrupted_build(results: Path, ending: Ending, resumes: Experiment | None = None) -> stages.StagedRun:
+    """A run whose first build a signal ends before anything is built."""
 
     def build(_names: list[str]) -> list[Built]:
         os.kill(os.getpid(), signal.SIGTERM)
         return []
 
-    asked = assigned([], "", names)
-    how = BuildOptions(ROOT, tmp_path)
-    run = stages.StagedRun(
+    return stages.StagedRun(
         cast(Engine, Unbuilt()),
-        dataclasses.replace(asked, results=tmp_path),
-        how,
+        dataclasses.replace(assigned([], "", NAMES), results=results, resumes=resumes),
+        BuildOptions(ROOT, results),
         ending,
         build,
         lambda _: nullcontext(Observers(lambda _: None, ending=ending)),
     )
-    folder, built = run.run(first)
+
+
+@pytest.mark.parametrize("first", [[], ["cpython-3.13", "cpython-3.14"]])
+def test_what_ends_the_first_build_is_reported_and_can_go_on(tmp_path: Path, first: list[str]) -> None:
+    """It was a line, and nothing that says what was to be measured."""
+    folder, built = interrupted_build(tmp_path, Ending()).run(first)
     described = write_report(folder)
-    assert {image.variant for image in built} == set(names)
+    assert {image.variant for image in built} == set(NAMES)
     assert (described.ended_by, described.settings.baseline) == ("SIGTERM", "cpython-3.13")
     assert {cell.outcome.state for cell in described.cells} == {State.NOT_MEASURED}
-    assert [cell.label for cell in described.cells] == names
+    assert [cell.label for cell in described.cells] == NAMES
     assert resumable.remaining(described) == ["locks"]
     assert "cpython-3.9" in (folder / "report.md").read_text()
+
+
+def test_what_ends_a_build_of_an_experiment_that_goes_on_leaves_it_to_be_resumed(tmp_path: Path) -> None:
+    """A variant whose image was pruned had 'another image' then, and the advice was to begin anew."""
+    before = make_experiment(NAMES, ended_by="Ctrl-C")
+    store.write_json(tmp_path / before.name / EXPERIMENT_FILE, before)
+    ending = Ending()
+    folder, _ = interrupted_build(tmp_path, ending, before).run([])
+    after = store.read_experiment(folder)
+    assert (ending.exit_code, after.ended_by, after.images) == (143, "SIGTERM", before.images)
+    assert resumable.remaining(after) == ["locks"]

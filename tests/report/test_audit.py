@@ -89,7 +89,6 @@ def test_in_the_table_who_switches_it_on_is_told_from_who_imports_that() -> None
 
 def test_a_switcher_that_only_a_named_module_reaches_counts_as_well() -> None:
     audit = make(free=[package("lxml")], further=[ModuleImport(module="app", gil_by="lxml.etree", gil_package="lxml")])
-    assert [one.name for one in audit.variants[0].gil_switchers] == ["lxml"]
     assert kinds(audit) == [(GIL_SWITCHED_ON, "lxml", True)]
 
 
@@ -152,7 +151,6 @@ def test_the_json_has_every_package_and_import() -> None:
     assert read["variants"][1]["packages"][0]["imports"] == [
         {"module": "lxml.etree", "error": "", "gil_by": "lxml.etree", "gil_package": "lxml"}
     ]
-    assert Audit.model_validate(read).variants[1].gil_switchers[0].name == "lxml"
 
 
 def test_a_reason_with_brackets_is_shown_as_it_is() -> None:

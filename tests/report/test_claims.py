@@ -113,6 +113,12 @@ def test_requirements_that_are_contradicted_are_an_error_that_names_them(verdict
     assert (caught.value.file, caught.value.key) == ("results/x", "half, third")
 
 
+def test_the_command_that_shows_the_figures_works_with_any_folder() -> None:
+    with pytest.raises(ClaimError) as caught:
+        claims.check_required(Path("my results/x"), [finding(ClaimVerdict.OPPOSITE, make_claim(required=True))])
+    assert "`interlock claims 'my results/x'`" in caught.value.todo
+
+
 @pytest.mark.parametrize("verdict", [one for one in ClaimVerdict if not one.contradicts])
 def test_a_requirement_that_is_not_contradicted_is_no_error(verdict: ClaimVerdict) -> None:
     claims.check_required(

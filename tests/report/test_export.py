@@ -79,17 +79,12 @@ def reference() -> dict[str, list[Record]]:
 def test_no_row_has_a_column_that_is_not_documented_and_every_column_is_filled_somewhere(
     reference: dict[str, list[Record]], table: str
 ) -> None:
-    """Both experiments have all that one can have but digests, notes and spoilt profiles."""
     experiment, values = scaling(cores=4)
     curved = experiment_rows(experiment, values, comparison.tables(experiment, values, {}))
     found = [*reference[table], *curved[table]]
     columns = {column.name for column in TABLES[table]}
     assert {name for row in found for name in row} <= columns
-    assert columns - {name for row in found for name, cell in row.items() if cell is not None} <= {
-        "digest",
-        "notes",
-        "profile_reason",
-    }
+    assert columns == {name for row in found for name, cell in row.items() if cell is not None}
 
 
 def test_a_limit_is_a_row_of_its_own_and_each_row_has_its_share_of_the_best_one() -> None:
@@ -129,6 +124,21 @@ def test_a_ratio_is_the_reports() -> None:
         "locks",
         "uncontended",
     )
+
+
+def test_a_row_has_as_many_rounds_as_blocks_however_many_processes_are_in_one() -> None:
+    """A baseline beside many rows had 28 rounds of 4."""
+    parts = {"blocks": [0, 0, 1, 1], "groups": [0, 1, 0, 1]}
+    several = make_values([1.0], [1.1], [1.0], [1.2]).model_copy(update=parts)
+    experiment = make_experiment([BASE, OTHER], cells=[make_cell(BASE), make_cell(OTHER)])
+    values = {(BASE, "locks"): {"uncontended": several}}
+    found = experiment_rows(experiment, values, comparison.tables(experiment, values, {}))["ratios"]
+    assert [row["rounds"] for row in found] == [2, None]
+
+
+def test_every_state_is_named() -> None:
+    (state,) = [column for column in TABLES["ratios"] if column.name == "state"]
+    assert all(one in state.meaning for one in State)
 
 
 def test_one_round_has_a_ratio_without_ends_and_its_control() -> None:

@@ -18,11 +18,14 @@ from interlock.report.opening import (
     MOST_LINES_CHANGED,
     MOST_ROWS,
     NOT_KNOWN,
+    OPEN,
     Opening,
     brief,
+    differences_section,
     markdown_opening,
     opening_of,
 )
+from interlock.report.tables import Section
 from interlock.results.answers import Decision
 from interlock.results.experiments import BenchmarkValues, Built, Experiment, Outcome, State, Times
 from tests.builders import make_cell, make_experiment, make_settings, make_values, make_workload
@@ -51,6 +54,11 @@ def test_it_is_the_sentence_of_a_pick_from_its_own_figures() -> None:
     assert opening.sentence == opening.pick.answer
     assert opening.sentence.startswith("SWITCH from base to fast: ")
     assert "yours" not in opening.source
+
+
+def test_a_table_of_a_trial_keeps_its_capitals_in_the_markdown() -> None:
+    section = Section("verdicts on 2 CPUs", ("variant",), (("a",),))
+    assert "## Verdicts on 2 CPUs" in markdown_opening(Opening(None, frozenset(), sections=(section,)), [], "base")
 
 
 def test_without_a_project_around_it_there_is_no_recommendation() -> None:
@@ -105,6 +113,22 @@ def test_what_changed_is_sorted_by_size_and_what_is_open_stands_apart() -> None:
     _, tables, opening = material()
     assert [one.label for one in opening.differences(tables)] == ["slow", "fast"]
     assert [one.label for one in opening.undecided(tables)] == ["wild"]
+
+
+def test_what_was_too_disturbed_is_to_be_measured_again_and_lacks_no_round() -> None:
+    """After six rounds one more was asked for, for a first look."""
+    experiment, tables, opening = material()
+    rows = [
+        replace(row, to_baseline=row.to_baseline and replace(row.to_baseline, is_disturbed=True))
+        for row in tables[0].rows
+    ]
+    tables = [replace(tables[0], rows=tuple(rows))]
+    section = differences_section(OPEN, opening.undecided(tables), "base")
+    assert {row[-1] for row in section.rows} == {"disturbed: measure again"}
+    stream = io.StringIO()
+    Console(file=stream, width=160).print(brief(experiment, tables, opening))
+    lines = [line for line in stream.getvalue().splitlines() if line.startswith("locks/queue")]
+    assert [line.count("measure again") for line in lines] == [1] * len(FACTORS)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,13 @@ def test_each_service_has_its_rows_with_intervals() -> None:
     assert text.count("no wheel") == 3
 
 
+def test_the_cpu_time_of_a_batch_is_in_seconds_as_its_time_is() -> None:
+    for more, unit in ({"time": {"value": 4.9}}, "s"), ({"throughput": {"value": 90.0}}, "ms"):
+        rows = [{"label": "cpython-3.13", "cpus": 1, "figures": {**more, "cpu": {"value": 2.6}}}]
+        head, *_ = table_under(page([make_record(rows=rows)], []), "## echo")
+        assert f"CPU time, {unit}" in head
+
+
 def test_the_table_in_short_has_a_column_for_each_variant_and_number_of_cpus() -> None:
     head, _, first, second = table_under(page([make_record(rows=ROWS), make_record(name="b")], []), "## In short")[:4]
     assert head[2:] == [f"{NEW}, 1 CPU", f"{NEW}, 2 CPUs"]

@@ -69,5 +69,19 @@ def test_on_a_terminal_it_has_its_title_and_no_column_of_memory() -> None:
     assert "x | y" in shown
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a <b>", "a \\<b>"),
+        ("a \\<b>", "a \\\\\\<b>"),
+        ("a \\\\<!-- b", "a \\\\\\\\\\<!-- b"),
+        ("![a](b)", "!\\[a](b)"),
+        ("1 < 2 \\d [a](b)", "1 < 2 \\d [a](b)"),
+    ],
+)
+def test_a_tag_in_markdown_is_escaped_whatever_stands_before_it(text: str, written: str) -> None:
+    assert tables.markdown_text([text]) == written
+
+
 def test_text_of_several_lines_becomes_one() -> None:
     assert tables.one_line(" a\n  b\tc ") == "a b c"

@@ -13,7 +13,7 @@ from interlock.catalog import project as catalogs
 from interlock.cli.choosing import lead_to
 from interlock.cli.main import load_command
 from interlock.cli.options import MatrixOptions
-from interlock.cli.settings import engine_of, require_no_contradiction, resumed_place, settings_from
+from interlock.cli.settings import require_no_contradiction, resumed_place, settings_from
 from interlock.results import store
 from interlock.results.commands import command_line, option_words, resuming, runnable
 from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment
@@ -120,7 +120,7 @@ def test_what_repeats_or_continues_an_experiment_finds_its_folder_and_its_engine
     options = MatrixOptions(**{name: again[name] for name in MatrixOptions.__dataclass_fields__})
     known = catalogs.load(ROOT)
     require_no_contradiction(options, settings_from(known, options), began)
-    assert engine_of(began) is used
+    assert began.engine is used
 
 
 def begun(used: EngineName, asked: EngineName | None, as_root: bool, results: Path | None) -> Experiment:

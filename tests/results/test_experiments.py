@@ -7,6 +7,7 @@ import pytest
 from interlock.measure.ending import Ending
 from interlock.results.experiments import RoundsEnd, Subject, engine_line, host_line
 from interlock.results.journal import KILLED
+from interlock.results.settings import duration_text
 from tests.builders import make_experiment, make_settings
 
 
@@ -54,3 +55,19 @@ def test_rounds_that_somebody_ended_are_told_from_those_that_a_budget_did(ended_
     assert ended.rounds_end("startup") is RoundsEnd.REACHED, "a workload that came to its end"
     fixed = make_experiment(ended_by=ended_by, unfinished=["locks"])
     assert fixed.rounds_end("locks") is RoundsEnd.FIXED
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (60, "60 s"),
+        (120, "2 min"),
+        (150, "2.5 min"),
+        (599, "10 min"),
+        (840, "14 min"),
+        (7200, "2.0 h"),
+        (9000, "2.5 h"),
+    ],
+)
+def test_a_duration_is_said_as_exactly_as_an_option_gives_it(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text

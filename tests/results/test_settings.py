@@ -18,6 +18,7 @@ ALWAYS = "--variants a,b --workloads locks"
         ({}, f"{ALWAYS} --quick --rounds 3 --baseline a --seed 7"),
         ({"rounds_limit": 10}, f"{ALWAYS} --quick --baseline a --seed 7"),
         ({"budget_s": 600.0}, f"{ALWAYS} --quick --rounds 3 --baseline a --seed 7 --budget 600s"),
+        ({"budget_s": 1_080_000.0}, f"{ALWAYS} --quick --rounds 3 --baseline a --seed 7 --budget 1080000s"),
         (
             {"quick": False, "profiled": False, "why": True, "seed": 0},
             f"{ALWAYS} --rounds 3 --baseline a --seed 0 --no-profile --why",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.results.trials import GilStates
-from interlock.trial.gil import gil_states, gil_switchers, joined_gil_states
+from interlock.trial.gil import gil_states, joined_gil_states
 
 # CPython 3.14t with brotlicffi 1.2.0.1, in the log of gunicorn.
 LOG = """\
@@ -16,19 +16,14 @@ and keep the GIL disabled (at your own risk), run with PYTHON_GIL=0 or -Xgil=0.
 """
 
 
-def test_the_interpreter_names_who_switched_it_on() -> None:
-    assert gil_switchers(LOG + LOG) == ["brotlicffi._brotlicffi"]
-    assert gil_switchers("GIL has been enabled") == []
-
-
 MODULE = "brotlicffi._brotlicffi"
 
 
 @pytest.mark.parametrize(
     ("lines", "logs", "said"),
     [
-        ([], ["Listening"], None),
-        ([], [LOG], GilStates(processes=0, off_at_start=0, modules=[MODULE])),
+        ([], ["Listening", "GIL has been enabled"], None),
+        ([], [LOG + LOG, LOG], GilStates(processes=0, off_at_start=0, modules=[MODULE])),
         # The interpreter's own word goes before what was loaded last.
         (["7 0 1 brotlicffi"], [LOG], GilStates(processes=1, off_at_start=1, came_back=1, modules=[MODULE])),
         (

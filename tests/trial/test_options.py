@@ -42,8 +42,8 @@ def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
     assert ":8000/health" in refused.value.todo
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_loopback_is_refused_because_it_is_whoever_asks(host: str) -> None:
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "0.0.0.0", "192.168.1.5"])  # noqa: S104
+def test_loopback_and_addresses_are_refused_because_they_are_not_the_service(host: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_address(f"{host}:8000/x")
     assert refused.value.key == "--http"

@@ -28,10 +28,15 @@ services:
             {"Dockerfile": "FROM x\nHEALTHCHECK CMD curl -f http://localhost:7000/up || exit 1\n"},
             {"port": 7000, "health": "/up"},
         ),
+        *(({"Dockerfile": f"FROM x\nHEALTHCHECK CMD {command}\n"}, {"port": 7000, "health": "/up"})
+          for command in ('["python", "-c", "from u import g; g(\\"http://localhost:7000/up\\")"]',
+                          "test $(curl http://localhost:7000/up) = ok", "curl http://localhost:7000/up; exit $?")),
         ({"Containerfile": "FROM x AS a\nEXPOSE 1\nFROM a\nEXPOSE 80 9090\n"}, {"file": "Containerfile", "port": 80}),
         ({"Dockerfile": "FROM x\nEXPOSE 80 9090\nCMD run --port 9090\n"}, {"port": 9090}),
         ({"compose.yaml": COMPOSE}, {"file": "D", "port": 5000}),
         ({"compose.yaml": "services: [1]\n"}, {}),
+        *(({"compose.yaml": f"services: {{web: {{build: ., ports: {ports}}}}}\n"}, {"port": None, "file": "Dockerfile"})
+          for ports in ("8000", "'8000:8000'", "{a: 1}")),
         (
             {"requirements.txt": "Flask>=3\n", "uv.lock": "broken"},
             {"requirement": "requirements.txt", "framework": "flask"},

@@ -145,7 +145,7 @@ def figure_text(figure: float) -> str:
     """Return a figure with three significant digits, from 100 on with all digits before the point."""
     if figure == 0 or math.isinf(figure):
         return f"{figure:g}"
-    return f"{figure:,.0f}" if figure >= 100 else f"{figure:#.3g}"
+    return f"{figure:,.0f}" if figure >= 99.95 else f"{figure:#.3g}"
 
 
 def _finding(claim: Claim, evidence: _Evidence) -> Finding:
@@ -155,9 +155,8 @@ def _finding(claim: Claim, evidence: _Evidence) -> Finding:
         said = lacking or measured
         return Finding(claim, said.verdict, said.reason)
     if isinstance(measured, float):
-        said = lacking or (_judged_work if claim.metric is ClaimMetric.WORKS else _judged_count)(
-            used, measured, evidence
-        )
+        is_work = claim.metric is ClaimMetric.WORKS
+        said = lacking or (_judged_work(used, measured, evidence) if is_work else _judged_count(used, measured))
         return Finding(claim, said.verdict, _with_substitution(said.reason, claim, used), count=measured)
     said = lacking or _unusable(claim, measured.ratio, evidence.experiment) or _judged_ratio(claim, measured)
     return Finding(claim, said.verdict, _with_substitution(said.reason, claim, used), ratio=measured.ratio)
@@ -360,7 +359,7 @@ def _judged_work(claim: Claim, done: float, evidence: _Evidence) -> _Judgement:
     return _Judgement(said, gap.reason if gap else f"{side} works")
 
 
-def _judged_count(claim: Claim, count: float, _: _Evidence) -> _Judgement:
+def _judged_count(claim: Claim, count: float) -> _Judgement:
     """Judge a number of calls, or a ratio of two: they have no interval, and differ from 1 by the margin or not."""
     if claim.against is None:
         said = _count_verdict(claim, count)

@@ -209,20 +209,23 @@ def _host_table(cohort: Cohort, key: BenchmarkKey, latest: Mapping[str, Extract]
     twin = _twin_over_hosts(measured.values())
     over = compared(
         cohort.baseline,
-        {label: _over([point.ratio for point in by_host.values()]) for label, by_host in points.items()},
+        {
+            label: ratio_over([point.ratio.estimate for point in by_host.values()])
+            for label, by_host in points.items()
+            if len(by_host) > 1
+        },
     )
+    # A single host says what it said: its rounds and looks are in its own verdict.
+    over |= {label: next(iter(by_host.values())) for label, by_host in points.items() if len(by_host) == 1}
     rows = tuple(_host_row(label, over[label], points[label]) for label in labels)
     return HostTable(key[0], last.benchmark, twin, rows)
 
 
-def _over(ratios: Sequence[Ratio]) -> Ratio:
-    """Return the mean of several hosts' ratios, or that of a single host as its rounds gave it."""
-    return ratios[0] if len(ratios) == 1 else ratio_over([ratio.estimate for ratio in ratios])
-
-
 def _twin_over_hosts(measured: Iterable[BenchmarkRatios]) -> Ratio | None:
     twins = [ratios.twin for ratios in measured if ratios.twin]
-    return _over(twins) if twins else None
+    if len(twins) < 2:
+        return twins[0] if twins else None
+    return ratio_over([twin.estimate for twin in twins])
 
 
 def _host_row(label: str, over: Comparison, points: Mapping[str, Comparison]) -> HostRow:

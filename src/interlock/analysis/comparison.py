@@ -249,20 +249,26 @@ def _table(recorded: _ExperimentData, workload: Workload, benchmark: Benchmark, 
 
 def _cpus_of(experiment: Experiment, workload: Workload) -> int:
     """Return how many CPUs what is measured may use: those of the machine, of a user's service those that it has."""
-    own = workload.user.cpus if workload.user else ""
-    return cpus_in(own or (experiment.trial.service_cpus if experiment.trial else ""), experiment.host["cores"])
+    of_trial = experiment.trial.service_cpus if experiment.trial else ""
+    return cpus_in(workload.of_user.cpus or of_trial, experiment.host["cores"])
 
 
 def _with_shares(recorded: _ExperimentData, table: Table) -> Table:
-    """Return the table with each row's share of the best limit, paired by round."""
+    """Return the table with each row's share of the best limit, paired by round: a row may have joined later."""
     best = table.best_limit
     if best is None:
         return table
-    key = (table.workload.name, table.benchmark.name)
+
+    def by_number(label: str) -> dict[int, float]:
+        values = recorded.of(label, table.workload.name, table.benchmark.name)
+        return dict(zip(dict.fromkeys(values.blocks), values.figures, strict=True)) if values else {}
+
+    theirs = by_number(best.label)
 
     def share(row: Row) -> Row:
-        theirs, mine = (recorded.figures.get((*key, label), []) for label in (best.label, row.label))
-        return replace(row, share=ratio_of(theirs, mine))
+        mine = by_number(row.label)
+        both = [number for number in mine if number in theirs]
+        return replace(row, share=ratio_of([theirs[each] for each in both], [mine[each] for each in both]))
 
     return replace(table, rows=tuple(map(share, table.rows)), limits=tuple(map(share, table.limits)))
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from interlock.results.experiments import BuildRecord, Built, Experiment, State, duration_text
+from interlock.results.experiments import BuildRecord, Built, Experiment, State
+from interlock.results.settings import duration_text
 
 # How much longer a build by a stored profile takes than one with neither PGO nor LTO (docs/decisions/0017).
 BY_PROFILE = 1.7
@@ -63,7 +64,8 @@ def of_builds(
     known_s: dict[str, float | None] = {}
     sources: dict[str, None] = {}
     for name in variants:
-        kind_s = [seconds for other, seconds in usual_s.items() if _are_alike(name, other, optimised)]
+        kind = optimised.get(name)
+        kind_s = [seconds for other, seconds in usual_s.items() if kind and kind == optimised.get(other)]
         for source, seconds in (
             ("earlier builds here", usual_s.get(name)),
             ("builds of its kind here", fmean(kind_s) if kind_s else None),
@@ -80,10 +82,6 @@ def of_builds(
     total_s = max(factor * sum(known), max(known, default=0.0))
     unknown = tuple(name for name, seconds in known_s.items() if seconds is None)
     return DurationEstimate("building", total_s, tuple(sources), unknown)
-
-
-def _are_alike(name: str, other: str, optimised: Mapping[str, Sequence[str] | None]) -> bool:
-    return bool(optimised.get(name)) and optimised.get(name) == optimised.get(other)
 
 
 def _as_now(build: Built, now: Sequence[str] | None) -> float | None:

@@ -78,7 +78,7 @@ def _curve_group(workload: Workload, name: str, group: Sequence[Table], cores: i
         unit=metric.label if metric.inverse else f"{workload.unit}s/s",
         workers=tuple(tables),
         cores=cores,
-        limit=_points({workers: table.best_limit for workers, table in tables.items() if table.best_limit}, group[0]),
+        limit=_points({workers: best for workers, table in tables.items() if (best := table.best_limit)}, group[0]),
         curves=tuple(Curve(label, _points(measured, group[0])) for label, measured in rows.items() if measured),
     )
 
@@ -87,14 +87,14 @@ def _workers(benchmark: Benchmark) -> int:
     return benchmark.scaling.workers if benchmark.scaling else 1
 
 
-def _rows(tables: dict[int, Table], label: str) -> dict[int, Row | None]:
-    rows = {workers: next((row for row in table.rows if row.label == label), None) for workers, table in tables.items()}
-    return {workers: row for workers, row in rows.items() if row and row.figures}
+def _rows(tables: dict[int, Table], label: str) -> dict[int, Row]:
+    """Return the rows of a label that have figures, by their number of workers."""
+    rows = ((workers, row) for workers, table in tables.items() for row in table.rows)
+    return {workers: row for workers, row in rows if row.label == label and row.figures}
 
 
-def _points(rows: dict[int, Row | None], any_table: Table) -> tuple[ThroughputPoint, ...]:
-    measured = {workers: _throughputs(row, any_table) for workers, row in rows.items() if row and row.figures}
-    return tuple(ThroughputPoint(workers, ratio_over(throughputs)) for workers, throughputs in measured.items())
+def _points(rows: dict[int, Row], any_table: Table) -> tuple[ThroughputPoint, ...]:
+    return tuple(ThroughputPoint(workers, ratio_over(_throughputs(row, any_table))) for workers, row in rows.items())
 
 
 def _throughputs(row: Row, any_table: Table) -> list[float]:

@@ -13,13 +13,13 @@ from interlock.analysis.comparison import Row, Table
 from interlock.analysis.pick.advice import speed_of
 from interlock.analysis.pick.sentences import cpus_text
 from interlock.analysis.statistics import Interval
-from interlock.analysis.trials import REPORTED, Change, Figure, changes_of, gil_text, judge
+from interlock.analysis.trials import Change, Figure, decisive, gil_text, judge, reported_by
 from interlock.results.answers import Estimate
 from interlock.results.experiments import Experiment
 from interlock.results.services import ServiceFigure, ServiceRecord, ServiceRow
 from interlock.results.trials import OWN
 
-# Figures as people read them, in the units of a trial's details: CPU time in ms, images in MB.
+# Figures as people read them, in the units of a trial's details: CPU time that decides in ms, images in MB.
 SCALES = {Figure.CPU: 1e3, Figure.IMAGE: 1e-6}
 WORD = re.compile(r"[a-z][a-z0-9]+")
 # Words of a question that say nothing of a service.
@@ -36,14 +36,10 @@ def service_rows(experiment: Experiment, tables: Sequence[Table], baseline: str)
 
 def _rows_of(experiment: Experiment, table: Table, baseline: str) -> Iterator[ServiceRow]:
     judged = {row.label: row for row in judge(experiment, table)}
-    changes = changes_of(experiment, table)
     tried = experiment.trial.tried if experiment.trial else {}
     sizes = {image.variant: float(image.size_bytes) for image in experiment.images if image.size_bytes}
     for row in table.rows:
-        verdict = judged.get(row.label)
-        if verdict is None and row.label != OWN:
-            continue
-        known = _values(table, row)
+        verdict, known = judged.get(row.label), _values(table, row)
         if known and row.label in sizes:
             known[Figure.IMAGE] = sizes[row.label] * SCALES[Figure.IMAGE]
         yield ServiceRow(
@@ -52,25 +48,16 @@ def _rows_of(experiment: Experiment, table: Table, baseline: str) -> Iterator[Se
             verdict=verdict.verdict.value if verdict else "",
             problem=verdict.problem if verdict else "",
             gil=gil_text(tried.get(row.label)),
-            figures=_figures(known, {change.figure: change for change in changes.get(row.label, ())}),
+            figures=_figures(known, {change.figure: change for change in verdict.changes} if verdict else {}),
         )
 
 
 def _values(table: Table, row: Row) -> dict[Figure, float]:
     """Return what is known of a row, as people read it: what decides is first."""
-    known = {}
+    known, decides = {}, decisive(table)
     if row.seconds:
-        decides = Figure.TIME
-        if table.benchmark.metric.inverse:
-            decides = Figure.RATE
-        elif table.workload.user and table.workload.user.load and table.workload.user.probed.decides == "cpu":
-            decides = Figure.CPU
         known[decides] = 1 / row.seconds if decides is Figure.RATE else row.seconds * SCALES.get(decides, 1)
-    for place, detail in enumerate(table.workload.details_of(table.benchmark)):
-        figure = row.details[place] if row.details else None
-        if detail.of in REPORTED and figure is not None:
-            known[REPORTED[detail.of]] = figure.value
-    return known
+    return known | {figure: reported.value for figure, reported in reported_by(row).items()}
 
 
 def _figures(known: dict[Figure, float], changes: dict[Figure, Change]) -> dict[str, ServiceFigure]:

@@ -267,8 +267,9 @@ def _variances(distances: Floats, scale: Floats, plain: Floats, there: npt.NDArr
 def moderate(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     """Return variances drawn towards their common value, and their degrees of freedom: Smyth 2004, section 6.2.
 
-    The less the variances differ beyond chance, the more each is drawn, but never below its own: a row that is noisier
-    than the others would be called different too often. No degrees of freedom exceed those of all together.
+    Those that differ no more than by chance become one. Else, the less they differ, the more each is drawn, but never
+    below its own: a row that is noisier than the others would be called different too often. No degrees of freedom
+    exceed those of all together.
     """
     pooled, known = float(freedom.sum()), freedom >= LEAST_FREEDOM
     if known.sum() < 2:

@@ -11,11 +11,11 @@ from statistics import fmean
 from interlock.analysis.comparison import DetailFigure, Row, Table
 from interlock.analysis.pick.ranking import ranks
 from interlock.analysis.statistics import Interval, fit_levels
-from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, compare_rows
+from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, among, compare_rows
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import Gil
 from interlock.results.answers import Rank
-from interlock.results.experiments import Experiment, RoundsEnd, State
+from interlock.results.experiments import Experiment, State
 from interlock.results.trials import OWN, TriedImage
 
 
@@ -29,11 +29,11 @@ class TrialVerdict(StrEnum):
     NOT_TRIED = "not tried"
 
 
-# Figures are times: slower is a reason to stay.
 # From this share of its CPUs on a service is busy; so much of one is what a process with a GIL uses of any number.
 BUSY_SHARE, BUSY_CPUS = 0.7, 0.8
 # From this share of its CPU on a load generator has no more to give.
 FULL_LOAD = 0.9
+# Figures are times: slower is a reason to stay.
 VERDICTS = {
     Verdict.SLOWER: TrialVerdict.STAY,
     Verdict.FASTER: TrialVerdict.SWITCH,
@@ -96,7 +96,7 @@ class JudgedRow:
     verdict: TrialVerdict
     problem: str
     comparison: Comparison | None  # with the user's own
-    changes: tuple[Change, ...] = ()  # what decides comes first
+    changes: Sequence[Change] = ()  # what decides comes first
     has_failed: bool = False  # whether it does not do what it must, whatever its figures are
 
     @property
@@ -111,12 +111,12 @@ class JudgedRow:
 def judge(experiment: Experiment, table: Table) -> list[JudgedRow]:
     """Return the verdict on every variant, in the order of the trial."""
     tried = experiment.trial.tried if experiment.trial else {}
-    changes = changes_of(experiment, table)
+    changes = _changes_of(experiment, table)
     rows = [row for row in table.rows if row.label != OWN]
     return [_judged(row, tried.get(row.label, TriedImage()), changes.get(row.label, ())) for row in rows]
 
 
-def _judged(row: Row, known: TriedImage, changes: tuple[Change, ...]) -> JudgedRow:
+def _judged(row: Row, known: TriedImage, changes: Sequence[Change]) -> JudgedRow:
     state, came_back = row.outcome.state, gil_problem(known)
     failed = "" if state is State.OK else f"{state.value}: {row.outcome.reason}"
     slower = [
@@ -130,7 +130,7 @@ def _judged(row: Row, known: TriedImage, changes: tuple[Change, ...]) -> JudgedR
         verdict = VERDICTS[row.to_baseline.verdict] if row.to_baseline else TrialVerdict.UNDECIDED
     problems = [failed, came_back]
     # CPU time decides where the load leaves the service idle: then whoever asks feels its latency alone.
-    if verdict is not TrialVerdict.STAY and row.to_baseline and changes and changes[0].figure is Figure.CPU and slower:
+    if verdict is not TrialVerdict.STAY and slower and changes[0].figure is Figure.CPU:
         verdict = TrialVerdict.STAY
         problems.append(f"its {' and '.join(slower)} is worse")
     return JudgedRow(
@@ -143,51 +143,50 @@ def _judged(row: Row, known: TriedImage, changes: tuple[Change, ...]) -> JudgedR
     )
 
 
-def changes_of(experiment: Experiment, table: Table) -> dict[str, tuple[Change, ...]]:
+def _changes_of(experiment: Experiment, table: Table) -> dict[str, list[Change]]:
     """Return what each variant gains and costs: the figure that decides, the reported ones, and the image's size."""
-    rows = {row.label: row for row in table.rows}
-    own = rows.get(OWN)
-    if own is None or not own.figures:
-        return {}
-    end, decisive = experiment.rounds_end(table.workload.name), _decisive(table)
-    found: dict[str, list[Change]] = {}
-    for label, row in rows.items():
-        if label != OWN and row.to_baseline:
-            found[label] = [Change(decisive, row.to_baseline.ratio, row.to_baseline.verdict)]
-    known = enumerate(table.workload.details_of(table.benchmark))
-    reported = {place: REPORTED[detail.of] for place, detail in known if detail.of in REPORTED}
-    for place, figure in reported.items():
-        details = {label: row.details[place] for label, row in rows.items()}
-        for label, comparison in _compared(figure, details, end, table).items():
+    compared = {row.label: row.to_baseline for row in table.rows if row.to_baseline}
+    found = {label: [Change(decisive(table), decides.ratio, decides.verdict)] for label, decides in compared.items()}
+    reported = {row.label: reported_by(row) for row in table.rows}
+    own = reported.get(OWN, {})
+    for figure in own:
+        figures = {label: known[figure] for label, known in reported.items() if figure in known}
+        for label, comparison in _compared(experiment, table, figure, figures).items():
             if label in found:
-                # Of so many figures one differs by chance sooner than of one (Bonferroni).
-                strict = replace(comparison, p=min(1.0, comparison.p * len(reported)))
+                # Of so many figures one differs by chance sooner than of one.
+                strict = replace(among(comparison, len(own)), is_disturbed=compared[label].is_disturbed)
                 found[label].append(Change(figure, strict.ratio, strict.verdict))
     for label, change in _sizes(experiment, found).items():
         found[label].append(change)
-    return {label: tuple(changes) for label, changes in found.items()}
+    return found
 
 
-def _decisive(table: Table) -> Figure:
-    user = table.workload.user
-    if user and user.load and user.probed.decides == "cpu":
+def reported_by(row: Row) -> dict[Figure, DetailFigure]:
+    """Return what the processes of a row report of what a variant may gain or cost."""
+    return {REPORTED[known.detail.of]: known for known in row.details if known and known.detail.of in REPORTED}
+
+
+def decisive(table: Table) -> Figure:
+    """Return the figure by which the rows are decided."""
+    user = table.workload.of_user
+    if user.load and user.probed.decides == "cpu":
         return Figure.CPU
-    if user and user.address and not user.load:
+    if user.address and not user.load:
         return Figure.START
     return Figure.RATE if table.benchmark.metric.inverse else Figure.TIME
 
 
 def _compared(
-    figure: Figure, details: Mapping[str, DetailFigure | None], end: RoundsEnd, table: Table
+    experiment: Experiment, table: Table, figure: Figure, reported: Mapping[str, DetailFigure]
 ) -> dict[str, Comparison]:
     """Return how each variant's figure compares with the user's own, by the rule of all tables."""
-    sign = -1 if figure is Figure.RATE else 1
+    sign, end = -1 if figure is Figure.RATE else 1, experiment.rounds_end(table.workload.name)
     figures = {
         label: [number**sign for number in known.processes]
-        for label, known in details.items()
-        if known and min(known.processes) > 0
+        for label, known in reported.items()
+        if min(known.processes) > 0
     }
-    pairs = [(label, OWN) for label in figures if label != OWN and OWN in figures]
+    pairs = [(label, OWN) for label in figures if label != OWN]
     compared = compare_rows(figures, pairs, OWN, end=end, margin=table.workload.margin)
     return {label: comparison for (label, _), comparison in compared.items()}
 

@@ -118,7 +118,12 @@ def judged(other: str, ratio: Ratio, number: int = 1) -> Comparison:
 
     Unlike a family's its verdict does not depend on the other p-values.
     """
-    return _with_deciding_interval(Comparison(other, ratio, min(1.0, ratio.p * number), p_of_difference(ratio, MARGIN)))
+    return among(Comparison(other, ratio, ratio.p, p_of_difference(ratio, MARGIN)), number)
+
+
+def among(comparison: Comparison, number: int) -> Comparison:
+    """Return a comparison as one of so many, with p multiplied by that number (Bonferroni)."""
+    return _with_deciding_interval(replace(comparison, p=min(1.0, comparison.p * number)))
 
 
 def compared(other: str, ratios: Mapping[Key, Ratio], margin: float = MARGIN) -> dict[Key, Comparison]:

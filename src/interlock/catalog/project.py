@@ -23,7 +23,7 @@ from interlock.catalog.sources import FILE as SOURCES
 from interlock.catalog.sources import Download, Sources
 from interlock.catalog.sources import load as load_sources
 from interlock.catalog.trained import TrainedProfile
-from interlock.catalog.types import LIMIT, TWIN, Data, Right, split_label
+from interlock.catalog.types import LIMIT, TWIN, Data, Right
 from interlock.catalog.variants import (
     FOLDERS,
     Base,
@@ -173,10 +173,6 @@ def _check_sums(catalog: Catalog) -> None:
 CLAIMS = "workloads/claims.toml"
 QUESTIONS = "docs/findings.toml"
 OPTIMISATIONS = "variants/optimisations.toml"
-# Stands for all names.
-EVERYTHING = "all"
-# Stands for the names that are declared `core`.
-CORE = "core"
 
 
 def load(root: Path) -> Catalog:
@@ -246,49 +242,6 @@ def _text(path: Path) -> str:
         return untrusted.read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise CatalogError(file=str(path), found=f"cannot be read: {error}", todo="Restore it, or remove it.") from None
-
-
-def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> list[str]:
-    """Return the wanted names in the order given, or all known ones; UsageError for one that does not exist."""
-    known = list(known)
-    if not wanted or wanted == [EVERYTHING]:
-        return known
-    for name in wanted:
-        if name not in known:
-            raise UsageError(found=f"there is no {kind} '{name}'", todo=nearest(name, known))
-    return list(dict.fromkeys(wanted))
-
-
-def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> list[str]:
-    """Return the wanted VARIANT and VARIANT+MODE labels in the order given, or every variant with all of its modes.
-
-    Raises UsageError for a variant or a mode that does not exist.
-    """
-    every = [label for variant in variants.values() for label in variant.labels]
-    if wanted == [CORE]:
-        return [label for variant in variants.values() for label in variant.core_labels] or every
-    wanted = None if wanted == [EVERYTHING] else wanted
-    for label in wanted or []:
-        name, mode = split_label(label)
-        select_names(variants, [name], "variant")
-        modes = [declared.name for declared in variants[name].modes]
-        if mode is not None and mode not in modes:
-            raise UsageError(
-                found=f"{name} has no mode '{mode}'", todo=nearest(mode, modes) if modes else "It has no modes."
-            )
-    return list(dict.fromkeys(wanted or every))
-
-
-def select_workloads(workloads: Mapping[str, Workload], wanted: list[str] | None) -> list[str]:
-    """Return the names of the wanted workloads in the order given; UsageError for one that does not exist."""
-    if wanted == [CORE]:
-        wanted = [name for name, workload in workloads.items() if workload.core]
-    return select_names(workloads, wanted, "workload")
-
-
-def word_for(chosen: list[str], every: list[str], core: list[str]) -> str:
-    """Return the word that stands for these names; empty if none does."""
-    return EVERYTHING if chosen == every else CORE if chosen == core else ""
 
 
 def complete(

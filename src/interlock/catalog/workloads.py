@@ -454,6 +454,11 @@ class Workload(WorkloadFile):
     user: UserWork | None = None  # of a trial, whose workload has no file
 
     @property
+    def of_user(self) -> UserWork:
+        """Return what it times of a user's own: of one that has a file nothing."""
+        return self.user or UserWork()
+
+    @property
     def file(self) -> str:
         """Return where it is declared, which errors name."""
         return f"workloads/{self.name}.toml"

@@ -74,11 +74,16 @@ def disk(paths: ProjectPaths, names: Sequence[str]) -> str:
     return f"about {sum(sizes.get(name, usual) for name in names) / 1e6:.0f} MB of disk"
 
 
-def require_writable(results: Path) -> None:
-    """Raise UsageError if experiments cannot be kept there: before hours of building, not after them."""
+def require_writable(results: Path, name: str | None = None) -> None:
+    """Raise UsageError if experiments cannot be kept there: before hours of building, not after them.
+
+    StoreError if there is one of this name already.
+    """
     try:
         results.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=results).close()
+        if name is not None:
+            store.require_free(results / name)
     except OSError as error:
         found = f"cannot be written: {error.strerror or error}"
         todo = "Name another folder with --results, or set XDG_DATA_HOME or HOME to a folder of yours."

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from interlock import untrusted
-from interlock.catalog import project
 from interlock.catalog.project import Catalog
+from interlock.catalog.selection import select_names
 from interlock.catalog.types import DEFAULT_BASELINE
 from interlock.catalog.variants import Gil
 from interlock.cli import progress
@@ -64,12 +64,12 @@ def audit_command(
     files = dependency_files.read(requirement, untrusted.read_text, Path.exists, selection)
     requested = replace(files, modules=split_names(imports) or [])
     paths, known = open_project()
-    chosen = split_names(variants) and project.select_names(known.variants, split_names(variants), "variant")
+    chosen = split_names(variants) and select_names(known.variants, split_names(variants), "variant")
     containers = connect()
     options = build_options(paths)
     images = built_images(containers.look_up(known, variants_to_audit(known, chosen), options), chosen)
     tested = f"installs and imports {', '.join(requested.files)} on {', '.join(one.variant for one in images)}"
-    more = "minutes for each package without a wheel, which is compiled; builds no image"
+    more = "minutes for each package without a wheel, which is compiled, and for each builder that is not there yet"
     announce(f"{tested}: the time of the downloads, and {more}", dry_run=dry_run, as_json=as_json)
     with progress.open_display(as_json) as display:
         steps = progress.StepProgress(display, "audit")

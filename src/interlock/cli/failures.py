@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import tempfile
@@ -13,9 +14,11 @@ from pathlib import Path
 from interlock import __version__
 from interlock.catalog.project import cache_folder
 from interlock.engine.client import engine_failure
-from interlock.errors import InterlockError, UnexpectedError, UsageError, last_line
+from interlock.errors import InterlockError, StoreError, UnexpectedError, UsageError, last_line
 from interlock.untrusted import printable
 
+# Of a disk, or of what a user may have of one.
+FULL = {errno.ENOSPC, errno.EDQUOT}
 # Logs that are kept; the oldest go first.
 KEPT = 20
 
@@ -23,6 +26,9 @@ KEPT = 20
 def foreseen(error: Exception, argv: Sequence[str]) -> InterlockError:
     """Return the error to end with: the engine's or the network's, else a defect of ours. A log keeps the traceback."""
     cache = cache_folder()
+    if isinstance(error, OSError) and error.errno in FULL:
+        found, todo = f"cannot be written: {error.strerror}", "Free space: `df -h` shows where it is short."
+        return StoreError(file=str(error.filename or ""), found=found, todo=todo)
     if isinstance(error, OSError) and error.filename is not None and _is_about(Path(str(error.filename)), cache):
         todo = "Set XDG_CACHE_HOME or HOME to a folder of yours."
         return UsageError(file=str(cache), found=f"cannot be written: {error.strerror}", todo=todo)

@@ -12,7 +12,7 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.images import build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.options import MatrixOptions, Results, console, open_clone, takes
 from interlock.cli.report import show_hosts
-from interlock.cli.settings import resumed_place, settings_from
+from interlock.cli.settings import require_no_contradiction, resumed_place, settings_from
 from interlock.engine import finding
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
@@ -48,13 +48,12 @@ def fleet_command(
     asked = settings_from(known, options, results)
     record = store.read_json(into / resume / FLEET_FILE, FleetRecord) if resume else None
     settings = record.settings if record else asked
-    wanted = options.engine or settings.where.engine
-    if record is not None and wanted is not None:
-        record.require_same(wanted, {})  # before anything is built
+    if record is not None:
+        require_no_contradiction(options, asked, record)
     write_generated(paths, known)
     if record is not None:
         known = known.at(record.versions)
-    engine, built = _builds(paths, known, settings, wanted)
+    engine, built = _builds(paths, known, settings, options.engine or settings.where.engine)
     if record is None:
         where = settings.where.model_copy(update={"engine": engine})
         record = begun(into, file, settings.model_copy(update={"where": where}), built)

@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from interlock.analysis.pick.figures import recorded_figures
-from interlock.catalog import project, published
+from interlock.catalog import project, published, selection
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.rendering import generated_files
 from interlock.cli import announcing, progress
@@ -40,7 +40,7 @@ from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import Registry, parse_registry
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.pulling import Row
-from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError, require
+from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError, require, require_known
 from interlock.report import variants_page
 from interlock.results import generated, store
 from interlock.results.experiments import Built, State, fallback_lines
@@ -108,7 +108,7 @@ def build(
     Skips variants whose image is up to date.
     """
     paths, known = open_project()
-    names = project.select_names(known.variants, None if everything else variants, "variant")
+    names = selection.select_names(known.variants, None if everything else variants, "variant")
     everything = len(names) == len(known.variants)
     registry = parse_registry(cache_from, "--cache-from") if cache_from else None
     builder = choose_engine(paths, engine, as_root=as_root)
@@ -145,7 +145,7 @@ def check(variants: Variants = None, dry_run: DryRun = False) -> None:
     Exits with 5 if an image differs in a way that its variant's file does not declare.
     """
     paths, known = open_project()
-    names = project.select_names(known.variants, variants, "variant")
+    names = selection.select_names(known.variants, variants, "variant")
     containers = connect()
     there = containers.look_up(known, names, build_options(paths))
     ready = [image.variant for image in there if image.outcome.state is State.OK]
@@ -182,7 +182,7 @@ def sbom_command(
     from interlock.engine.build import sbom  # noqa: PLC0415 - its extra is not always there
 
     paths, known = open_project()
-    project.select_names(known.variants, [variant], "variant")
+    require_known(known.variants, variant, "variant")
     containers = connect()
     (image,) = containers.look_up(known, [variant], build_options(paths))
     if image.outcome.state is not State.OK:
@@ -198,11 +198,7 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str | byte
     """Return what a build needs and the page of variants, generated from variants/, by their paths below the root."""
     builds = store.latest_builds(paths.reference)
     page = variants_page.page(known, builds, store.measured_variants(paths.reference))
-    files = generated_files(known, project.read_texts(paths.root))
-    return {
-        **files,
-        variants_page.PATH: page,
-    }
+    return {**generated_files(known, project.read_texts(paths.root)), variants_page.PATH: page}
 
 
 def _of_references(paths: ProjectPaths) -> dict[str, str]:
@@ -300,7 +296,7 @@ def push_command(
             raise UsageError(key="--force", found="is given with --record, which moves no tag", todo="Leave one out.")
     team = parse_registry(registry, "--registry")
     paths, known = open_project()
-    names = project.select_names(known.variants, variants, "variant")
+    names = selection.select_names(known.variants, variants, "variant")
     containers = connect()
     ready = _require_built(containers.look_up(known, names, build_options(paths)), named=bool(variants))
     with progress.Display(console) as display:
@@ -343,7 +339,7 @@ def pull_command(
     if verify is not None:
         registries.require_cosign()
     paths, known = open_project()
-    names = project.select_names(known.variants, variants, "variant")
+    names = selection.select_names(known.variants, variants, "variant")
     if team is None:
         names = pulling.published_names(known, names, named=bool(variants))
     places = {name: team or parse_registry(known.published[name].registry, published.FILE, verify) for name in names}
@@ -370,7 +366,9 @@ def pull_command(
 
         rows, failed = _move_each(plans, move, transfers)
     where = ", ".join(dict.fromkeys(place.name for place in places.values()))
-    _tell_skipped(where, len(plans) - len(rows) - len(failed), len(names))
+    if skipped := len(plans) - len(rows) - len(failed):
+        line = f"skip    {skipped} of {len(names)} variants: {where} has no image of them as they are now"
+        console.print(Text(line), soft_wrap=True)
     if not rows and not failed:
         raise TagError(
             key=where,
@@ -413,12 +411,6 @@ def _move_each(
             rows.append(row)
             transfers.end(name, row[1])
     return rows, failed
-
-
-def _tell_skipped(where: str, number: int, total: int) -> None:
-    if number:
-        line = f"skip    {number} of {total} variants: {where} has no image of them as they are now"
-        console.print(Text(line), soft_wrap=True)
 
 
 def _show_moved(rows: Sequence[Row], failed: Sequence[InterlockError]) -> None:

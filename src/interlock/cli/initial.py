@@ -33,9 +33,9 @@ def init_command() -> None:
     _, known = open_project()
     service = find_service(here)
     target = here / PYPROJECT if (here / PYPROJECT).is_file() else here / OWN_FILE
-    before = _toml_text(target) if target.is_file() else ""
-    table = written(service, usual_pair(known), f"{TABLE}." if before else "")
-    if before:
+    before = _toml_text(target) if target.is_file() else None
+    table = written(service, usual_pair(known), "" if before is None else f"{TABLE}.")
+    if before is not None:
         replace_files([FileChange(target, before, f"{before.rstrip()}\n\n{table}")])
     else:
         write_atomically(target, table)

@@ -111,7 +111,8 @@ def clean_command(
     for owner, life in kept.items():
         console.print(f"kept    {owner}: {KEPT[life].format(owner)}", highlight=False)
     if name and kept:
-        raise UsageError(found=f"{next(iter(kept))} still runs", todo=f"End it: interlock clean --end {name}")
+        how = "Ctrl-C where it runs, as it was not started with --name" if end else f"interlock clean --end {name}"
+        raise UsageError(found=f"{next(iter(kept))} still runs", todo=f"End it: {how}")
     if name and not ended and not removed:
         raise UsageError(found=f"nothing has the name '{name}', or a name that begins with it", todo=NAMES)
 

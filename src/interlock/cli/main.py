@@ -248,14 +248,21 @@ class _Output(io.FileIO):
             raise OutputError(error) from None
 
 
-def _watch_output() -> None:
+def _open_closed_streams() -> None:
+    """Let an input that is closed be empty, and an output one that nobody reads."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  until the end
+
+
+def _watch_output(as_json: bool) -> None:
     """Let what cannot be written be told from other failures, up to the last character.
 
-    What a locale without UTF-8 has no character for is a question mark.
+    What a locale without UTF-8 has no character for is a question mark, but JSON is UTF-8 whoever reads it.
     """
     if sys.stdout is sys.__stdout__ and sys.stdout is not None:  # not that of a test
         raw = _Output(sys.stdout.fileno(), "wb", closefd=False)
-        line_buffering, encoding = sys.stdout.line_buffering, sys.stdout.encoding
+        line_buffering, encoding = sys.stdout.line_buffering, "utf-8" if as_json else sys.stdout.encoding
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, "replace", line_buffering=line_buffering)
 
 
@@ -266,14 +273,14 @@ def main() -> None:
         if (number, signal.getsignal(number)) != (signal.SIGHUP, signal.SIG_IGN):
             signal.signal(number, _interrupt)
     as_json = "--json" in sys.argv
-    _watch_output()
+    _open_closed_streams()
+    _watch_output(as_json)
     try:
         # A wrong command line is printed by Typer, which also exits, or raised as TyperException.
         try:
             sys.exit(app(standalone_mode=not as_json))
         finally:
-            if sys.stdout:
-                sys.stdout.flush()
+            sys.stdout.flush()
     except (InterlockError, Interrupted) as error:
         _end(error, as_json)
     except typer.TyperException as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +14,8 @@ from rich.text import Text
 
 from interlock.analysis import durations
 from interlock.catalog import project
-from interlock.catalog.project import CORE, Catalog, ProjectPaths
+from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.selection import CORE
 from interlock.catalog.types import split_label
 from interlock.cli import announcing
 from interlock.cli.announcing import DryRun, announce, disk
@@ -25,7 +26,6 @@ from interlock.cli.preparing import ready_machine
 from interlock.cli.progress import DecidedRows, Display, MeasureProgress
 from interlock.cli.report import PAGE_FILE, refresh_report, write_report
 from interlock.cli.settings import (
-    engine_of,
     require_no_contradiction,
     resumed_place,
     say_resumed,
@@ -39,7 +39,7 @@ from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import helpers_of
 from interlock.measure.forecast import Forecast, usual_budget_s
-from interlock.measure.resumable import remaining
+from interlock.measure.resumable import remaining, require_same_catalog
 from interlock.measure.stages import StagedRun
 from interlock.measure.watching import Observers
 from interlock.report import overview
@@ -88,12 +88,13 @@ def matrix(
     asked = settings = settings_from(known, options, results, budget)
     if resume:
         began = unfinished(into, resume, is_trial=False)
+        require_same_catalog(began, known)
         require_no_contradiction(options, asked, began)
         settings = began.settings.model_copy(update={"workloads": remaining(began)})
         say_resumed(began, settings.workloads)
     project.require_programs(paths.root, (known.workloads[each] for each in settings.workloads))
-    announcing.require_writable(into)
-    engine = engine_of(began) if began else options.engine
+    announcing.require_writable(into, name)
+    engine = began.engine if began else options.engine
     print_known(paths, settings)
     # An experiment that is resumed has ended in time once.
     ending = Ending(asked.budget_s or (None if began else usual_budget_s(asked)))
@@ -130,7 +131,7 @@ def matrix(
         order = durations.shortest_first(settings.workloads, forecast.earlier, **forecast.alike)
         whole = began.settings if began else settings
         assignment = Assignment(known, paths.root, into, left_out, whole, name=name, resumes=began, order=order)
-        watch = ExperimentDisplay(ending, refresh_report).watching
+        watch = ExperimentDisplay(ending).watching
         build = partial(build_variants, machine, known, options=how)
         folder, built = StagedRun(machine, assignment, how, ending, build, watch).run(first)
     described = write_report(folder)
@@ -212,7 +213,6 @@ class ExperimentDisplay:
     """Shows an experiment while it is measured; of one that is measured in two parts each row once."""
 
     ending: Ending
-    on_record: Callable[[Path], None]
     _rows: DecidedRows | None = None
 
     @contextmanager
@@ -222,7 +222,7 @@ class ExperimentDisplay:
             rows = self._rows = self._rows or DecidedRows(display, assignment.settings.baseline)
             rows.display = display
             on_progress = MeasureProgress(display, len(assignment.to_measure), lambda: rows.counts, self.ending.left_s)
-            yield Observers(on_progress, rows, self.ending, self.on_record)
+            yield Observers(on_progress, rows, self.ending, refresh_report)
 
 
 def fail_on_failed_cells(folder: Path, described: Experiment) -> None:

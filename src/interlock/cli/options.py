@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,29 +30,23 @@ else:  # what --help need not wait for
     packed = LazyModule("interlock.results.packed", "")
 
 
-def _one_of(kind: type[StrEnum], noun: str, variable: str = "") -> Callable[[str], StrEnum]:
-    """Return the parser of an option that takes one of few names; UsageError has the nearest one."""
-
-    def parse(text: str) -> StrEnum:
-        if text not in list(kind):
-            source = f" (set by {variable})" if variable and os.environ.get(variable) == text else ""
-            raise UsageError(key=f"--{noun}", found=f"there is no {noun} '{text}'{source}", todo=nearest(text, kind))
-        return kind(text)
-
-    return parse
-
-
-def _metavar(kind: type[StrEnum]) -> str:
-    return f"<{'|'.join(kind)}>"
-
-
 ENGINE = "INTERLOCK_ENGINE"
+
+
+def _engine(text: str) -> EngineName:
+    """Return the engine of this name; UsageError has the nearest one."""
+    if text not in list(EngineName):
+        source = f" (set by {ENGINE})" if os.environ.get(ENGINE) == text else ""
+        raise UsageError(key="--engine", found=f"there is no engine '{text}'{source}", todo=nearest(text, EngineName))
+    return EngineName(text)
+
+
 Engine = Annotated[
     EngineName | None,
     typer.Option(
         "--engine",
-        parser=_one_of(EngineName, "engine", ENGINE),
-        metavar=_metavar(EngineName),
+        parser=_engine,
+        metavar=f"<{'|'.join(EngineName)}>",
         autocompletion=lambda: list(EngineName),
         envvar=ENGINE,
         help="Engine to build and measure with (default: Docker, else Podman, else host: no containers).",

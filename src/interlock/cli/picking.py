@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import os
+import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,7 @@ from interlock.errors import EngineError, InterlockError, PickError, UsageError,
 from interlock.report import pick
 from interlock.results import services, store
 from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAudit, Whose
-from interlock.results.commands import runnable
+from interlock.results.commands import option_words, runnable
 from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.results.sums import read_sums
 from interlock.trial.own_dockerfile import own_dockerfile
@@ -61,7 +63,7 @@ def run(options: PickOptions) -> None:
     """Print the answer of a pick; PickError if no image meets the constraints."""
     host = machine.facts()
     criteria = Criteria(
-        weights=parse_weights(options.workload) if options.workload else (),
+        weights=parse_weights(options.workload or []),
         cpus=options.cpus or host["cores"] or 1,
         max_rss_bytes=None if options.max_rss is None else parse_size(options.max_rss),
         min_python=None if options.min_python is None else parse_version(options.min_python),
@@ -87,11 +89,11 @@ def run(options: PickOptions) -> None:
     if packages is not None and containers is not None:
         with progress.open_display(options.as_json) as display:
             steps = progress.StepProgress(display, "needs")
-            test = RequirementsTest(containers, paths, known, packages, steps)
-            evidence, ranked = advice.decide_with_audits(evidence, test.audit)
+            tested = partial(_audited, containers, paths, known, packages, steps)
+            evidence, ranked = advice.decide_with_audits(evidence, tested)
     other_evidence = _others(evidence, shipped) if ranked.chosen or evidence.measured_otherwise else []
     image = _image(evidence, ranked, containers)
-    also = "; ".join(filter(None, [_also(evidence.recorded, own, options.results or paths.results), _asked_by()]))
+    also = "; ".join(filter(None, [_also(evidence.recorded, own, options.results, paths), _asked_by()]))
     here = ThisMachine(host, engine, own_dockerfile(Path.cwd()), also)
     picked = advice.advise(evidence, ranked, here, image, other_evidence)
     picked = picked.model_copy(update={"like": _like(paths, options.like, criteria.cpus)})
@@ -100,7 +102,8 @@ def run(options: PickOptions) -> None:
     else:
         _print(picked, why=options.why)
     if picked.decision is Decision.NOTHING:
-        raise PickError(found=picked.answer, todo="Relax a constraint; the reasons for each image are above.")
+        shown = "the reasons for each image are above" if options.why or options.as_json else "--why shows the reasons"
+        raise PickError(found=picked.answer, todo=f"Relax a constraint; {shown}.")
 
 
 def _print(picked: Pick, *, why: bool) -> None:
@@ -147,13 +150,14 @@ def _recorded(
     raise UsageError(key="--from", found=found, todo=nearest(whose, known))
 
 
-def _also(taken: RecordedExperiment, own: list[RecordedExperiment], here: Path) -> str:
+def _also(taken: RecordedExperiment, own: list[RecordedExperiment], results: Path | None, paths: ProjectPaths) -> str:
     """Return which other figures there are than those that are taken, and how they are asked or measured."""
     if not taken.shipped:
         return "the project's: --from project"
     if not own:
-        return f"yours: none in {_in_home(here)}"
-    return f"yours: {len(own)} experiment{'s' * (len(own) > 1)}; see `interlock pick --from {own[0].whose}`"
+        return f"yours: none in {_in_home(results or paths.results)}"
+    asked = shlex.join(["interlock", "pick", "--from", own[0].whose, *option_words({"results": results})])
+    return f"yours: {len(own)} experiment{'s' * (len(own) > 1)}; see `{asked}`"
 
 
 def _like(paths: ProjectPaths, asked: str | None, cpus: int) -> str:
@@ -224,21 +228,18 @@ def _figures(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -
     return recorded_figures(experiment, values)
 
 
-@dataclass(frozen=True)
-class RequirementsTest:
-    """Test the user's requirements on a variant, and show the progress."""
-
-    containers: DockerEngine
-    paths: ProjectPaths
-    known: Catalog
-    packages: Dependencies
-    on_step: progress.StepProgress
-
-    def audit(self, name: str) -> VariantAudit:
-        """Return what came of the requirements on a variant, which is built if it has to be."""
-        images = self.containers.build(self.known, [name], build_options(self.paths), self.on_step)
-        (audited,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.on_step)
-        return audited
+def _audited(
+    containers: DockerEngine,
+    paths: ProjectPaths,
+    known: Catalog,
+    packages: Dependencies,
+    on_step: progress.StepProgress,
+    name: str,
+) -> VariantAudit:
+    """Return what came of the requirements on a variant, which is built if it has to be."""
+    images = containers.build(known, [name], build_options(paths), on_step)
+    (audited,) = audit(containers.client, known, paths.root, images, packages, on_step)
+    return audited
 
 
 def _engine(*, required: bool) -> tuple[DockerEngine | None, dict[str, Any] | None]:

@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.variants import Base
+from interlock.cli.announcing import announce
 from interlock.cli.choosing import say_without_containers, this_machine
 from interlock.cli.machine import print_checks
 from interlock.cli.options import console
@@ -33,6 +34,7 @@ from interlock.measure import doctor
 from interlock.results.experiments import PRODUCTS, EngineName
 
 PLAYBOOK = "playbooks/host.yml"
+WAY = f"`interlock matrix --yes` does it, by {PLAYBOOK}."
 GROUP = "docker"
 NAMES = {**PRODUCTS, EngineName.DOCKER: "Docker"}  # whose API Podman has too
 
@@ -119,13 +121,16 @@ class _Preparation:
             names = [*self._packages("tools", "tools_common", "tools_containers"), *self._engine_packages(wanted)]
             if self._does(wanted, names, starts=wanted is EngineName.DOCKER):
                 outcome = finding.find_containers(engine)
-                _restart_in_new_group(outcome)
-        could = outcome.could_install(engine)
+                if _lacks_new_group(outcome):
+                    self.undo.close()  # who begins again finds nothing to tune, and would take nothing back
+                    _restart()
+            elif self.agreed and self.dry_run:
+                announce(dry_run=True)  # what comes then is of an engine that is not there yet
+        could = outcome.could_install(engine) and not self.agreed
         if outcome.refusal is not None and engine is not None:
-            way = f"`interlock matrix --yes` does it, by {PLAYBOOK}."
-            raise outcome.refusal.with_todo(way) if could else outcome.refusal
+            raise outcome.refusal.with_todo(WAY) if could else outcome.refusal
         if outcome.refusal is not None:
-            say_without_containers(outcome, " (`--yes` installs Docker)" if could and not self.agreed else "")
+            say_without_containers(outcome, " (`--yes` installs Docker)" if could else "")
         return outcome.containers
 
     def ready_containers(self, containers: DockerEngine, base: Base) -> protocol.Engine:
@@ -138,11 +143,13 @@ class _Preparation:
         checks = examined()
         wrong = {check.subject for check in checks if check.by_playbook}
         names = self._packages("tools", "tools_common", "tools_containers") if "base image" in wrong else []
+        may_install = not finding.why_no_packages()
         if wrong and self._does(containers.name, names):
             checks = examined()
-        _fail_on_blocking(
-            checks, "" if finding.why_no_packages() else f" `interlock matrix --yes` does it, by {PLAYBOOK}."
-        )
+        elif self.agreed and self.dry_run and names and may_install:
+            announce(dry_run=True)  # nothing can be built before it
+        # Who has agreed knows that the playbook did not mend it.
+        _fail_on_blocking(checks, f" {WAY}" if may_install and not self.agreed else "")
         return containers
 
     def ready_here(self, *, as_root: bool) -> protocol.Engine:
@@ -231,14 +238,14 @@ def _user_agrees(plan: PreparationPlan, agreed: bool, *, dry_run: bool) -> bool:
     return agreed or typer.confirm(f"Do it, by {PLAYBOOK}?", default=False)
 
 
-def _restart_in_new_group(outcome: Found) -> None:
-    """Start this process again if it lacks the engine's group: a process keeps the groups that it started with."""
+def _lacks_new_group(outcome: Found) -> bool:
+    """Return whether this process lacks the engine's group, and could have it: it keeps those that it started with."""
     denied = outcome.refusal is not None and "permission denied" in outcome.refusal.found
-    if denied and "INTERLOCK_IN_GROUP" not in os.environ and shutil.which("sg"):
-        _restart()
+    return denied and "INTERLOCK_IN_GROUP" not in os.environ and bool(shutil.which("sg"))
 
 
 def _restart() -> NoReturn:
+    """Start this process again, in the engine's group."""
     os.environ["INTERLOCK_IN_GROUP"] = "1"
     sys.stdout.flush()
     os.execvp("sg", ["sg", GROUP, "-c", shlex.join(sys.orig_argv)])  # noqa: S606

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -72,7 +73,7 @@ def _one_extract(name: str, results: Path | None) -> cohorts.Extract:
         raise UsageError(
             key=name,
             found=f"is a folder of {len(folders)} experiments",
-            todo=f"Name one of them, for instance {folders[-1]}; `interlock report {name}` summarises them.",
+            todo=f"Name one of them, for instance {folders[-1]}; `interlock report {quote(name)}` summarises them.",
         )
     return read_extract(folders[0])
 
@@ -147,15 +148,15 @@ def report_command(
             )
         show_hosts(folder, markdown)
         return
-    page = write_page(folder, output) if html else None
-    if page and not as_json:
-        console.print(Text(str(page)), soft_wrap=True)
+    data = described, tables, opening = load_experiment(folder)
+    written = _write_page(data, output or folder / PAGE_FILE) if html else None
     if as_json:
-        sys.stdout.write(machine_readable.as_json(*load_experiment(folder)) + "\n")
+        sys.stdout.write(machine_readable.as_json(*data) + "\n")
     elif markdown:
-        sys.stdout.write(report.markdown(*load_experiment(folder)))
-    elif page is None:
-        described, tables, opening = load_experiment(folder)
+        sys.stdout.write(report.markdown(*data))
+    elif written:
+        console.print(Text(str(written)), soft_wrap=True)
+    else:
         # Only what lies among the user's own results is found by the name that `--resume` takes.
         own = folder.resolve().parent == (results or ProjectPaths.find().results).resolve()
         short = brief(described, tables, replace(_next_here(opening), can_continue=own))
@@ -274,7 +275,7 @@ def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
     with quiet(as_json):
         console.print(brief(described, tables, _next_here(opening)), crop=False)
         if isinstance(written, StoreError):
-            raise written.with_todo(f"What was measured is in {folder}: interlock report {folder}")
+            raise written.with_todo(f"What was measured is in {folder}: interlock report {quote(str(folder))}")
         console.print(f"\nFull report: {written}", highlight=False, soft_wrap=True)
     return described
 
@@ -292,11 +293,6 @@ def _write_files(data: ReportData, folder: Path, *, goes_on: bool) -> Path:
     described, tables, opening = data
     write_atomically(folder / "report.md", report.markdown(described, tables, opening, goes_on=goes_on))
     return _write_page(data, folder / PAGE_FILE, goes_on=goes_on)
-
-
-def write_page(folder: Path, path: Path | None = None) -> Path:
-    """Write the report as one HTML file, report.html in the experiment's folder or `path`, and return its path."""
-    return _write_page(load_experiment(folder), path or folder / PAGE_FILE)
 
 
 def _write_page(data: ReportData, path: Path, *, goes_on: bool = False) -> Path:

@@ -6,29 +6,34 @@ import random
 from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from interlock.catalog import project
-from interlock.catalog.project import CORE, EVERYTHING, Catalog
+from interlock.catalog import selection
+from interlock.catalog.project import Catalog
+from interlock.catalog.selection import CORE, EVERYTHING
 from interlock.cli.options import MatrixOptions, console, parse_duration, split_names
 from interlock.engine import finding
 from interlock.engine.machine import facts
 from interlock.engine.protocol import Feature
-from interlock.errors import UsageError, nearest
+from interlock.errors import UsageError, nearest, require_known
 from interlock.measure import resumable
 from interlock.measure.assignment import planned_rounds
 from interlock.results import store
-from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment
+from interlock.results.experiments import EXPERIMENT_FILE, Experiment
 from interlock.results.settings import Settings, Where
+
+if TYPE_CHECKING:
+    from interlock.fleet.record import FleetRecord
 
 
 def settings_from(
     known: Catalog, options: MatrixOptions, results: Path | None = None, budget: str | None = None
 ) -> Settings:
     """Return the settings that options ask for, and nothing else does; UsageError for a name that does not exist."""
-    labels = project.select_labels(known.variants, split_names(options.variants) or [CORE])
-    workloads = project.select_workloads(known.workloads, split_names(options.workloads) or [CORE])
+    labels = selection.select_labels(known.variants, split_names(options.variants) or [CORE])
+    workloads = selection.select_workloads(known.workloads, split_names(options.workloads) or [CORE])
     least, limit = planned_rounds(options.quick, options.rounds)
     asked = Settings(
         quick=options.quick,
@@ -41,16 +46,16 @@ def settings_from(
         profiled=options.profile,
         why=options.why,
         budget_s=parse_duration(budget, "--budget") if budget else None,
-        variants_word=project.word_for(labels, *(project.select_labels(known.variants, [word]) for word in WORDS)),
-        workloads_word=project.word_for(
-            workloads, *(project.select_workloads(known.workloads, [word]) for word in WORDS)
+        variants_word=selection.word_for(labels, *(selection.select_labels(known.variants, [word]) for word in WORDS)),
+        workloads_word=selection.word_for(
+            workloads, *(selection.select_workloads(known.workloads, [word]) for word in WORDS)
         ),
         where=Where(engine=options.engine, as_root=options.as_root, results=str(results.absolute()) if results else ""),
     )
     if options.baseline is None:
         return asked
-    (baseline,) = project.select_names(known.variants, [options.baseline], "variant")
-    return asked.with_baseline(baseline)
+    require_known(known.variants, options.baseline, "variant")
+    return asked.with_baseline(options.baseline)
 
 
 # What stands for many names, in the order in which `word_for` takes them.
@@ -67,9 +72,9 @@ SETS = {"profile": ("profiled",), "rounds": ("rounds", "rounds_limit")}
 TYPED = {"profile": "--no-profile"}
 
 
-def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Experiment) -> None:
+def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Experiment | FleetRecord) -> None:
     """Raise UsageError for an option that is given and is not as when the experiment was begun."""
-    before, engine = began.settings, engine_of(began)
+    before, engine = began.settings, began.engine
     asked = asked.with_baseline(before.baseline) if options.baseline is None else asked
     # Without containers the core set is what of it was there.
     is_cut = asked.variants_word == CORE and finding.cannot(engine, Feature.WHOLE_CORE) is not None
@@ -91,11 +96,6 @@ def _are_same(asked: Settings, before: Settings, name: str) -> bool:
     values = (getattr(settings, name) for settings in (asked, before))
     wanted, other = (set(value) if isinstance(value, list) else value for value in values)
     return bool(wanted == other)
-
-
-def engine_of(experiment: Experiment) -> EngineName:
-    """Return the engine that an experiment was measured with."""
-    return EngineName(experiment.host["engine"]["name"])
 
 
 def resumed_place(

@@ -36,8 +36,8 @@ from interlock.measure.ending import Ending
 from interlock.measure.watching import Observers
 from interlock.report.tables import rounds_text
 from interlock.results.commands import command_line, option_words
-from interlock.results.experiments import Experiment, State, duration_text
-from interlock.results.settings import Settings, Where, duration_word
+from interlock.results.experiments import Experiment, State
+from interlock.results.settings import Settings, Where, duration_text, duration_word
 from interlock.results.trials import OWN, Trial
 from interlock.trial import options as trial_options
 from interlock.trial import planning
@@ -223,7 +223,7 @@ def trial_command(
     labels = choice.labels(split_names(variants))
     settings = measured.settings(labels, len(places), results)
     into = results or paths.results
-    require_writable(into)
+    require_writable(into, name)
     assignment = Assignment(
         known,
         paths.root,
@@ -232,7 +232,7 @@ def trial_command(
         settings=settings,
         command=_repeat(context, recipe.dockerfile, settings, service, dockerfile, measured),
         name=name,
-        resumes=_began(into, resume, settings) if resume else None,
+        resumes=_began(into, resume, settings, measured.seed) if resume else None,
     )
     if assignment.resumes:
         choice = replace(choice, known=known.at(assignment.resumes.versions))
@@ -256,7 +256,7 @@ def trial_command(
     if ending.exit_code:
         raise typer.Exit(ending.exit_code)
     for cell in described.cells:
-        if cell.label == OWN and cell.outcome.state is State.FAILED:
+        if cell.label == OWN and cell.outcome.state in {State.FAILED, State.TIMED_OUT}:
             found = f"your own Dockerfile, unchanged, failed after it had worked: {cell.outcome.reason}"
             raise WorkloadError(file=str(folder), found=found, todo="Correct the service, or the load.")
     fail_on_failed_builds([candidate.built for candidate in candidates])
@@ -302,11 +302,14 @@ def _names(given: list[str] | None) -> list[str]:
     return [setting.partition("=")[0] for setting in given or []]
 
 
-def _began(results: Path, named: str, settings: Settings) -> Experiment:
-    """Return the trial to go on with; UsageError if it cannot go on here, or was started with other options."""
+def _began(results: Path, named: str, settings: Settings, seed: int | None) -> Experiment:
+    """Return the trial to go on with; UsageError if it cannot go on here, or was started with other options.
+
+    Without `seed` the one in `settings` is a random one, which nobody asked for.
+    """
     began = unfinished(results, named, is_trial=True)
-    further = {name: getattr(began.settings, name) for name in ("workloads", "budget_s", "where")}
-    if settings.model_copy(update=further) != began.settings:
+    may_differ = ["workloads", "budget_s", "where", *(["seed"] if seed is None else [])]
+    if settings.model_copy(update={name: getattr(began.settings, name) for name in may_differ}) != began.settings:
         raise UsageError(
             key="--resume",
             found=f"{named} was started with other options: {began.command}",

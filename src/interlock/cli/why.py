@@ -9,7 +9,7 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from interlock.catalog import project
+from interlock.catalog import project, selection
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.cli import progress
@@ -28,7 +28,7 @@ from interlock.cli.options import (
 )
 from interlock.cli.preparing import ready_machine
 from interlock.engine.protocol import Feature
-from interlock.errors import UsageError, nearest
+from interlock.errors import UsageError, nearest, require_known
 from interlock.measure.assignment import Assignment
 from interlock.measure.explaining import explain
 from interlock.report import why
@@ -74,13 +74,13 @@ def why_command(
     """
     paths, known = open_project()
     workload, name = _benchmark(known, benchmark)
-    labels = project.select_labels(known.variants, [variant, *([against] if against else [])])
+    labels = selection.select_labels(known.variants, [variant, *([against] if against else [])])
     unit = known.workloads[workload].unit
     if of is not None:
         if acquires:
             todo = "Leave one of the two out: experiments record no acquires."
             raise UsageError(key="--acquires", found="probes a run, and --of runs nothing", todo=todo)
-        _answer(_recorded(named_folder(of, results), labels, workload, name), labels, benchmark, unit, flame, as_json)
+        _answer(_recorded(named_folder(of, results), labels, workload, name), benchmark, unit, flame, as_json)
         return
     project.require_programs(paths.root, [known.workloads[workload]])
     require_writable(results or paths.results)
@@ -110,7 +110,7 @@ def why_command(
             sites = explain(machine, assignment, name, progress.MeasureProgress(display, 1), acquires=acquires)
     for label, locks in sites.items():
         store.write_json((results or paths.results) / "why" / label / f"{workload}.{name}.json", locks)
-    _answer(sites, labels, benchmark, unit, flame, as_json)
+    _answer(sites, benchmark, unit, flame, as_json)
 
 
 def _recorded(folder: Path, labels: list[str], workload: str, name: str) -> dict[str, LockSites]:
@@ -130,23 +130,20 @@ def _recorded(folder: Path, labels: list[str], workload: str, name: str) -> dict
     return sites
 
 
-def _answer(
-    sites: dict[str, LockSites], labels: list[str], benchmark: str, unit: str, flame: Path | None, as_json: bool
-) -> None:
-    if flame:
-        write_atomically(
-            flame, why.flame_svg(f"{labels[0]}, {benchmark}: time in calls that wait or wake", sites[labels[0]])
-        )
+def _answer(sites: dict[str, LockSites], benchmark: str, unit: str, flame: Path | None, as_json: bool) -> None:
     if as_json:
         typer.echo(Explained(variants=sites).model_dump_json(indent=1))
-        return
-    _show(sites, labels, unit)
+    else:
+        _show(sites, unit)
+    if flame:
+        first = next(iter(sites))
+        write_atomically(flame, why.flame_svg(f"{first}, {benchmark}: time in calls that wait or wake", sites[first]))
 
 
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
     """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError if there is none."""
     workload, _, name = text.partition("/")
-    (workload,) = project.select_workloads(known.workloads, [workload])
+    require_known(known.workloads, workload, "workload")
     names = [declared.name for declared in known.workloads[workload].benchmarks]
     if name not in names:
         todo = nearest(name, names)
@@ -154,10 +151,11 @@ def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
     return workload, name
 
 
-def _show(sites: dict[str, LockSites], labels: list[str], unit: str) -> None:
+def _show(sites: dict[str, LockSites], unit: str) -> None:
     for label, locks in sites.items():
         console.print(Text(f"{label}: {why.summary_text(locks)}", style="bold"))
         console.print(Group(*(part for section in why.sections_of(label, locks, unit) for part in rich_parts(section))))
-    if len(labels) > 1:
-        section = why.difference_section(labels[0], labels[1], sites[labels[0]], sites[labels[1]], unit)
+    first, *others = sites
+    if others:
+        section = why.difference_section(first, others[0], sites[first], sites[others[0]], unit)
         console.print(Group(*rich_parts(section)))

@@ -154,8 +154,9 @@ def docker_address() -> Address:
     if host:
         return Address(host)
     name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
-    url = ContextAPI.kwargs_from_context(name).get("base_url") if name != DEFAULT_CONTEXT else None
-    return Address(str(url), name) if url else Address(DEFAULT_HOST)
+    if name == DEFAULT_CONTEXT:
+        return Address(DEFAULT_HOST)
+    return Address(str(ContextAPI.kwargs_from_context(name).get("base_url", "")), name)
 
 
 def environment_for(address: Address) -> dict[str, str]:
@@ -193,6 +194,10 @@ def _named() -> EngineName | None:
 
 
 def _open(address: Address) -> tuple[DockerClient, Address]:
+    if not address.host:
+        found = f"there is no docker context '{address.context}', or it names no engine"
+        todo = "Choose one of `docker context ls`: by DOCKER_CONTEXT, or `docker context use NAME`."
+        raise NoEngineError(key="DOCKER_CONTEXT", found=found, todo=todo)
     # Certificates come from DOCKER_CERT_PATH or from the context.
     settings = ContextAPI.kwargs_from_context(address.context) if address.context else kwargs_from_env()
     try:

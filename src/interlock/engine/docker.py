@@ -11,7 +11,7 @@ from typing import Any
 from docker import DockerClient
 from docker.errors import ContainerError, DockerException
 
-from interlock.catalog import project
+from interlock.catalog import selection
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import Base
@@ -65,7 +65,7 @@ class DockerEngine:
         return connection.engine_facts(self.client)
 
     def core(self, known: Catalog) -> CoreSet:
-        return CoreSet(project.select_labels(known.variants, [project.CORE]), [])
+        return CoreSet(selection.select_labels(known.variants, [selection.CORE]), [])
 
     def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:
         one_shot.allow()
@@ -92,7 +92,8 @@ class DockerEngine:
         return train(self.client, plan, options, builds.make_jobs(), on_step)
 
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
-        return builds.look_up(self._builder(known, options, lambda *_: None), names)
+        builder = replace(self._builder(known, options, lambda *_: None), looks_only=True)
+        return builds.look_up(builder, names)
 
     def plans(
         self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep

@@ -85,7 +85,8 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 def _name_of(words: list[str]) -> str:
     """Return the experiment's name if this is a command line of `interlock matrix`, else an empty text."""
-    names = (after for word, after in itertools.pairwise(words) if word == "--name")
+    split = [part for word in words for part in (word.split("=", 1) if word.startswith("--name=") else [word])]
+    names = (after for word, after in itertools.pairwise(split) if word == "--name")
     return next(names, "") if "matrix" in words else ""
 
 

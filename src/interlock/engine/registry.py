@@ -24,7 +24,7 @@ from interlock.engine.build.base import LABEL, find_base, local_tag
 from interlock.engine.build.image import ImagePlan, ask_facts, describe_image, id_of_tag, require_proof, take_tag
 from interlock.engine.client import HASH_LABEL, engine_words, last_cause, name_of, put_tag
 from interlock.engine.ended import run_here
-from interlock.engine.names import Registry, known_digests
+from interlock.engine.names import Registry, image_by_tag, known_digests
 from interlock.engine.protocol import OnStep
 from interlock.errors import BuildError, RegistryError, SignatureError, TagError, UsageError, last_line
 from interlock.results.experiments import BaseImage, Built, EngineName
@@ -123,9 +123,9 @@ def _untag(client: DockerClient, name: str) -> None:
 
 def _digests(client: DockerClient, tag: str, name: str) -> list[str]:
     """Return the digests in the repository of `name` by which this engine knows the image with a tag."""
-    if id_of_tag(client, tag) is None:
-        return []
-    return [digest.partition("@")[2] for digest in known_digests(client.images.get(tag), name.rpartition(":")[0])]
+    image = image_by_tag(client, tag)
+    digests = known_digests(image, name.rpartition(":")[0]) if image else []
+    return [digest.partition("@")[2] for digest in digests]
 
 
 def _push(

@@ -65,7 +65,7 @@ def installed() -> set[str]:
     """Return the names of the packages that are installed."""
     if shutil.which("dpkg-query"):
         lines = _said(["dpkg-query", "-W", "-f", "${db:Status-Abbrev} ${Package}\\n"]).splitlines()
-        return {line.split()[1] for line in lines if line.startswith("ii ")}
+        return {line.split()[1] for line in lines if line[1:2] == "i"}  # 'hi ' is held back
     return set(_said(["rpm", "-qa", "--qf", "%{NAME}\\n"]).split()) if shutil.which("rpm") else set()
 
 

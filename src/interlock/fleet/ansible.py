@@ -122,7 +122,7 @@ def play_here(root: Path, playbook: str, variables: Mapping[str, object]) -> Non
     if sys.stdin.isatty() and sudo_asks():
         command.append("--ask-become-pass")
     surroundings = environment(root) | docker_address().environment
-    done = subprocess.run(command, env=surroundings, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(command, env=surroundings, check=False, stdout=PIPE, stderr=STDOUT)
     if done.returncode != 0:
         sys.stderr.write(printable(done.stdout.decode(errors="replace")))
         raise FleetError(

@@ -78,7 +78,8 @@ class FleetRecord(Data):
         if any(not host.complete or host.not_restored for host in self.hosts.values()):
             again = resuming(self.command, self.name, self.settings.where.words)
             todo = f"What is not measured, or not restored: {again}"
-        raise FleetError(file=str(folder), key=", ".join(problems), found=next(iter(problems.values())), todo=todo)
+        found = "; ".join(dict.fromkeys(problems.values()))
+        raise FleetError(file=str(folder), key=", ".join(problems), found=found, todo=todo)
 
 
 FLEET_FILE = "fleet.json"

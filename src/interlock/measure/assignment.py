@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.types import DEFAULT_BASELINE, TWIN, split_label
 from interlock.catalog.workloads import Workload
 from interlock.engine.protocol import UserSurroundings
-from interlock.errors import UsageError, nearest
+from interlock.errors import UsageError
 from interlock.measure.resumable import remaining
 from interlock.measure.workload import WorkloadResult
 from interlock.results.experiments import (
@@ -38,16 +38,16 @@ def planned_rounds(quick: bool, wanted: int | None) -> tuple[int, int | None]:
     return min(LOOKS), MOST_QUICK_ROUNDS if quick else MOST_ROUNDS
 
 
-def choose_baseline(wanted: str, built: Iterable[Built]) -> str:
+def choose_baseline(wanted: str, built: Sequence[Built]) -> str:
     """Return the wanted baseline, or cpython-3.13, or the first variant that has an image.
 
     BuildError if none has; UsageError if the wanted one has none.
     """
     ready = [image.variant for image in require_built(built)]
     if wanted and wanted not in ready:
-        raise UsageError(
-            key="--baseline", found=f"'{wanted}' is not among the built variants", todo=nearest(wanted, ready)
-        )
+        why = next(image.outcome.reason for image in built if image.variant == wanted)
+        todo = f"Correct that, or compare with another one: {', '.join(ready)}."
+        raise UsageError(key="--baseline", found=f"'{wanted}' has no image ({why})", todo=todo)
     return wanted or (DEFAULT_BASELINE if DEFAULT_BASELINE in ready else ready[0])
 
 

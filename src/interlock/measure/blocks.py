@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import compress
 
 from interlock.catalog.types import MOST_SECONDS, TWIN, label_of
 from interlock.catalog.workloads import Benchmark
@@ -266,10 +267,15 @@ class Part:
                     other.slot.replace()
 
     def end_all(self) -> list[Result]:
-        """Return how each process ended. They end at once."""
+        """Return how each process ended, but for those that somebody ended before their first value. They end at once.
+
+        A report without a value is of a program that does not follow the protocol, unless nobody asked for one.
+        """
+        asked = [worker.ended is not None or bool(worker.values) for worker in self.workers]
         for worker in self.workers:
             self.do(worker, worker.release)
-        return [self.end(worker) for worker in self.workers]
+        results = [self.end(worker) for worker in self.workers]
+        return list(compress(results, asked))
 
     def end(self, worker: Worker) -> Result:
         """Ask a process for its report, and return how it ended."""

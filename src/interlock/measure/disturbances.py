@@ -176,8 +176,7 @@ def disturbances(before: Sample, after: Sample, containers: Collection[str], lau
 
     `launched_s` are the CPU seconds of the processes that were started in them; None if unknown.
     """
-    own = None if launched_s is None else own_processes(after, containers)
-    if own is None or launched_s is None:
+    if launched_s is None or (own := own_processes(after, containers)) is None:
         return warnings(before, after, None)
     own_s = experiments_cpu_s(before, after, own, launched_s)
     return warnings(before, after, own_s, busiest(before, after, own))

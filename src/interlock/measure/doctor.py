@@ -13,7 +13,7 @@ from interlock.engine.build.one_build import buildx_for
 from interlock.engine.checks import PROBES, CheckState, MachineCheck
 from interlock.engine.docker import DockerEngine
 from interlock.engine.host import checks
-from interlock.errors import InterlockError, TracerError
+from interlock.errors import InterlockError, StoreError, TracerError
 from interlock.measure import lock
 from interlock.measure.probes import best_probe
 from interlock.results.experiments import PRODUCTS, EngineName
@@ -62,6 +62,10 @@ def examine_machine(results: Path) -> Iterator[MachineCheck]:
     )
     yield from _tuning(facts)
     yield _disk("disk for results", results)
+    try:
+        lock.holder()
+    except StoreError as error:
+        yield MachineCheck("lock", CheckState.PROBLEM, f"{error.file}: {error.found}", error.todo)
 
 
 def _tuning(facts: dict[str, Any]) -> Iterator[MachineCheck]:
@@ -86,16 +90,15 @@ def _tuning(facts: dict[str, Any]) -> Iterator[MachineCheck]:
     )
 
 
-def _disk(subject: str, folder: Path) -> MachineCheck:
+def _disk(subject: str, folder: Path, shows: str = "") -> MachineCheck:
     free = machine.free_bytes(folder)
     if free is None:
         fix = f"Check on the engine's machine: df -h {folder}"
         return MachineCheck(subject, CheckState.WARNING, f"{folder} is not visible from here", fix)
-    space = f"{free / 1e9:.0f} GB free at {folder}"
+    space = f"{free // 10**9} GB free at {folder}"
     if free >= WANTED_DISK_BYTES:
         return MachineCheck(subject, CheckState.OK, space)
-    fix = f"Free {WANTED_DISK_BYTES / 1e9:.0f} GB: `docker system df` shows what images take."
-    return MachineCheck(subject, CheckState.WARNING, space, fix)
+    return MachineCheck(subject, CheckState.WARNING, space, f"Have {WANTED_DISK_BYTES // 10**9} GB free there{shows}.")
 
 
 def _engine(engine: dict[str, Any]) -> Iterator[MachineCheck]:
@@ -127,7 +130,8 @@ def _buildkit(containers: DockerEngine) -> MachineCheck:
 
 def _engine_disk(engine: dict[str, Any], *, is_elsewhere: bool) -> Iterator[MachineCheck]:
     if engine["data_root"] and not is_elsewhere:
-        yield _disk("disk for images", Path(engine["data_root"]))
+        shows = f": `{engine['name']} system df` shows what images take"
+        yield _disk("disk for images", Path(engine["data_root"]), shows)
 
 
 def _base(engine: DockerEngine, base: Base) -> MachineCheck:
@@ -145,7 +149,10 @@ def _probes(engine: DockerEngine, root: Path, base: Base) -> Iterator[MachineChe
     if workspace is None:
         yield MachineCheck("probe", CheckState.OK, "is tried once `interlock matrix` has built the instruments")
         return
-    who = lock.holder()
+    try:
+        who = lock.holder()
+    except StoreError:  # there is a check of that
+        return
     if who:  # two probes exclude each other, and a probe here would disturb its timing
         yield MachineCheck("probe", CheckState.OK, f"is tried once {who} releases the lock")
         return

@@ -9,21 +9,15 @@ from contextlib import contextmanager
 from types import FrameType
 
 from interlock.errors import Interrupted
-from interlock.results.experiments import BUDGET_WORDS, Times, duration_text
+from interlock.results.experiments import BUDGET_WORDS, Times
+from interlock.results.settings import duration_text
 from interlock.untrusted import forget_terminal
 
 # Of a workload's share of the budget the rounds may take this much where a profile follows them, and the profile that.
 # Together they are a little more: seldom does either take all of its own.
 ROUNDS_SHARE, PROFILE_SHARE = 5 / 6, 1 / 4
 SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
-
-
 NO_HANGUP = (signal.SIGHUP, signal.SIG_IGN)
-
-
-def exit_code_of(reason: str) -> int:
-    """Return what a command leaves with that ended in order for this reason: 128 and the signal, as a shell has it."""
-    return next((128 + number for number, words in SIGNALS.items() if words == reason), 0)
 
 
 class Ending:
@@ -108,7 +102,7 @@ class Ending:
     @property
     def exit_code(self) -> int:
         """Return what a command that ended in order leaves with: 128 and the signal, as a shell has it, else 0."""
-        return exit_code_of(self.reason)
+        return 128 + self.signals[0] if self.signals else 0
 
     @contextmanager
     def listening(self) -> Iterator[None]:

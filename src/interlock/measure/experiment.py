@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from interlock.catalog.workloads import Workload
 from interlock.engine import machine
 from interlock.engine.client import engine_failure
 from interlock.engine.protocol import Engine, Needs
-from interlock.errors import EngineError, InterlockError, StoreError
+from interlock.errors import EngineError, InterlockError, OutputError, StoreError, UsageError
 from interlock.measure import disturbances, lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Interpreters, Resources
@@ -42,14 +42,17 @@ FIRST_LOOK_SHARE = 1 / 3
 def run(engine: Engine, assignment: Assignment, watching: Observers) -> Path:
     """Measure all cells while no other experiment measures on this machine; return the experiment's folder.
 
-    Of a budget every row has its first rounds before any has more.
+    Of a budget every row has its first rounds before any has more. If a signal ends the wait for another experiment
+    nothing is measured, and what is known is written.
     """
     start_s = time.monotonic()
     what, ending = "trial" if assignment.users else "matrix", watching.ending
-    with lock.hold(f"{what} into {assignment.results}", watching.on_step), ending.listening():
+    with ending.listening(), ExitStack() as held:
+        with ending.kept():
+            held.enter_context(lock.hold(f"{what} into {assignment.results}", watching.on_step))
         waited_s = time.monotonic() - start_s
         try:
-            if ending.budget_s and (look := assignment.first_look):
+            if ending.budget_s and not ending.signals and (look := assignment.first_look):
                 folder = execute(engine, look, watching, waited_s)
                 ending.pause()
                 if ending.signals:
@@ -70,6 +73,7 @@ def execute(engine: Engine, assignment: Assignment, watching: Observers, waited_
     host = {"folder": host_folder(), **machine.facts(), "engine": engine.facts()}
     if assignment.resumes is not None:
         folder = assignment.results / assignment.resumes.name
+        _require_as_it_was(folder, assignment.resumes)
     else:
         folder = store.new_folder(assignment.results, assignment.name, started.date().isoformat())
     check_sums(folder)
@@ -77,6 +81,14 @@ def execute(engine: Engine, assignment: Assignment, watching: Observers, waited_
     forget_sums(folder)
     Execution(engine, assignment, watching, folder, started, host, journal, waited_s).complete()
     return folder
+
+
+def _require_as_it_was(folder: Path, resumes: Experiment) -> None:
+    """Raise UsageError if another process has gone on with an experiment while this one waited."""
+    if store.read_experiment(folder).duration_s != resumes.duration_s:
+        raise UsageError(
+            key="--resume", found=f"{resumes.name} has gone on since this command read it", todo="Resume it again."
+        )
 
 
 # What removes what an engine that was silent could not.
@@ -116,7 +128,9 @@ class Execution:
         try:
             self._measure_all()
         except BaseException as raised:
-            failure = raised if isinstance(raised, InterlockError) else engine_failure(raised)
+            failure = raised if isinstance(raised, InterlockError) else None
+            if failure is None and isinstance(raised, Exception):  # a signal within a call is no answer to it
+                failure = engine_failure(raised)
             found = getattr(failure, "found", type(raised).__name__)
             stays = self._end(self.watching.ending.reason or f"an error ({found})")
             more = []
@@ -134,7 +148,7 @@ class Execution:
         """Remove what was started and write what is known; after an error return whether something stays."""
         with self.watching.ending.shielded():
             try:
-                with suppress(OSError):  # whoever read the output may be gone
+                with suppress(OSError, OutputError):  # whoever read the output may be gone, or its disk full
                     self.watching.on_step("what it had started is removed", activity="ending")
                 self.engine.clean_up(self.owner)
             except EngineError:
@@ -156,8 +170,8 @@ class Execution:
             self.journal.end()
         elif self.has_values or self.assignment.resumes is not None:
             self.journal.close()
-            store.recover(self.folder, error)
-            with suppress(StoreError):  # the first error says more
+            with suppress(StoreError):  # the first error says more; whoever reads it next recovers what is left
+                store.recover(self.folder, error)
                 write_sums(self.folder)
         else:
             self.journal.end()

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from interlock.engine.protocol import Engine
+from interlock.errors import WorkloadError
 from interlock.measure import lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Cell, open_session
 from interlock.measure.experiment import Execution
 from interlock.measure.stacks import lock_sites_in
+from interlock.measure.tracks import Track
 from interlock.measure.watching import Observers, ProgressUpdate
+from interlock.measure.workload import exclude_impossible
 from interlock.results.profiles import LockSites
 
 
@@ -39,13 +42,23 @@ def explain(
             sites = {}
             subjects = [each for each in assignment.subjects() if each.label in assignment.settings.variants]
             with open_session(resources, workload) as session:
-                for index, subject in enumerate(subjects):
-                    on_progress(ProgressUpdate("stacks", name, subject.label, index, len(subjects)))
-                    cell = Cell(session, subject)
+                tracks = [_possible(Cell(session, subject), benchmark) for subject in subjects]
+                for index, track in enumerate(tracks):
+                    on_progress(ProgressUpdate("stacks", name, track.label, index, len(tracks)))
                     try:
-                        sites[subject.label] = lock_sites_in(cell.tracks[benchmark], probe, acquires=acquires)
+                        sites[track.label] = lock_sites_in(track, probe, acquires=acquires)
                     finally:
-                        cell.close()
+                        track.cell.close()
             return sites
         finally:
             engine.clean_up(execution.owner)
+
+
+def _possible(cell: Cell, benchmark: str) -> Track:
+    """Return the benchmark's track in a cell; WorkloadError if it is known that it cannot run there."""
+    exclude_impossible(cell, None)
+    track = cell.tracks[benchmark]
+    if not track.goes_on:
+        found = f"{track.label} cannot run {cell.session.workload.name}/{benchmark}: {track.outcome.reason}"
+        raise WorkloadError(found=found, todo="Name another variant or benchmark.")
+    return track

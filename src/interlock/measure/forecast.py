@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from interlock.analysis import durations
-from interlock.catalog.project import CORE, Catalog, ProjectPaths
+from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.selection import CORE
 from interlock.measure.ending import Ending
 from interlock.measure.stages import first_variants
 from interlock.results import store

@@ -9,6 +9,7 @@ import errno
 import getpass
 import grp
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from interlock.errors import StoreError
 from interlock.results.files import take_lock
 
 FILE = "interlock.lock"
-# Where the system keeps locks until it restarts; not every system has it.
+# Where the system keeps locks until it restarts; not every system has it, or lets all users write there.
 LOCKS = Path("/run/lock")
 POLL_S = 0.5
 # Whose members share the lock, the first that there is; without one it is its owner's alone.
@@ -29,8 +30,12 @@ MEMBERS, OWNER, OTHERS = 0o660, 0o600, 0o007
 
 
 def lock_path() -> Path:
-    """Return the lock's file: in no user's folder, so that all users and clones share it."""
-    return (LOCKS if os.access(LOCKS, os.W_OK) else Path(tempfile.gettempdir())) / FILE
+    """Return the lock's file: in no user's folder, so that all users and clones share it.
+
+    Where LOCKS is root's alone, as in Fedora, root takes it elsewhere too: users would not meet it there.
+    """
+    is_for_all = LOCKS.is_dir() and LOCKS.stat().st_mode & stat.S_IWOTH
+    return (LOCKS if is_for_all else Path(tempfile.gettempdir())) / FILE
 
 
 @contextmanager
@@ -125,8 +130,9 @@ def _read(descriptor: int) -> str:
 
 
 def _write(descriptor: int, text: str) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, text.encode(), 0)
+    with suppress(OSError):  # a full disk: it is held without a name
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode(), 0)
 
 
 def _user() -> str:

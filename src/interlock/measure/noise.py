@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from statistics import fmean
@@ -27,11 +27,10 @@ def of_values(seconds: Sequence[float]) -> float:
     return math.sqrt(fmean(difference**2 for difference in differences) / 2)
 
 
-def of_this_machine(on_step: Callable[[str], None] = lambda _: None) -> dict[int, float]:
+def of_this_machine() -> dict[int, float]:
     """Return the noise of a loop on each CPU that this process may use; about a second each."""
     found = {}
     for cpu in sorted(os.sched_getaffinity(0)):
-        on_step(f"noise of CPU {cpu}")
         with _pinned(cpu):
             loops = _calibrated()
             found[cpu] = of_values([_seconds(loops) for _ in range(VALUES)])

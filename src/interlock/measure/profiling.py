@@ -21,23 +21,28 @@ WHOLE, SETUP = "whole", "setup"
 
 def profile_cells(session: Session, cells: Sequence[Cell], on_profile: Callable[[], None] = lambda: None) -> None:
     """Profile each benchmark that works, and call `on_profile` after each; not the twin, the baseline's image."""
-    profiled = [cell for cell in cells if cell.subject.mode != TWIN]
+    to_profile = [(cell, tracks) for cell in cells if cell.subject.mode != TWIN and (tracks := _without_profile(cell))]
     ending = session.resources.watching.ending
     ending.begin_profile()
-    for index, cell in enumerate(profiled):
+    for index, (cell, tracks) in enumerate(to_profile):
         if ending.stops_profile():
             return
         session.resources.watching.on_progress(
-            ProgressUpdate("profile", session.workload.name, cell.subject.label, index, len(profiled))
+            ProgressUpdate("profile", session.workload.name, cell.subject.label, index, len(to_profile))
         )
-        for track in cell.tracks.values():
-            if track.benchmark.profile_metric and track.goes_on and track.profile is None:
-                try:
-                    with cell.clock.during(Phase.PROFILING):
-                        track.profile = profile_of(track, session.resources.require_probe())
-                    on_profile()
-                except (InterlockError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-                    cell.profile_problem = str(error)
+        for track in tracks:
+            try:
+                with cell.clock.during(Phase.PROFILING):
+                    track.profile = profile_of(track, session.resources.require_probe())
+                on_profile()
+            except (InterlockError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+                cell.profile_problem = str(error)
+
+
+def _without_profile(cell: Cell) -> list[Track]:
+    """Return the tracks of a cell that are to have a profile and have none."""
+    tracks = cell.tracks.values()
+    return [track for track in tracks if track.benchmark.profile_metric and track.goes_on and track.profile is None]
 
 
 def profile_of(track: Track, probe: Probe) -> BenchmarkProfile:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN
-from interlock.catalog.workloads import Workload
 from interlock.errors import UsageError
 from interlock.measure.cells import Cell, Session
 from interlock.measure.kinds.choosing import kind_of
@@ -133,6 +134,8 @@ def _profile_outcome(cell: Cell, unprofiled: Outcome) -> Outcome | None:
 
 # What of a host's facts its times depend on; the load and the kernel may be others.
 SAME = ("name", "cpu", "cores", "memory_bytes", "architecture")
+# Of the memory as a share: each kernel leaves another part of it.
+SAME_MEMORY = 0.03
 
 
 @dataclass(frozen=True)
@@ -201,38 +204,52 @@ def _lacks_all(cell: CellResult) -> bool:
 def require_same_host(experiment: Experiment, here: Mapping[str, Any]) -> None:
     """Raise UsageError unless this is the host that the experiment was begun on."""
     for key in SAME:
-        there = experiment.host.get(key)
-        if there != here.get(key):
-            change = f"{experiment.name} was started on another host: {key} {there}, here {here.get(key)}"
+        there, now = experiment.host.get(key), here.get(key)
+        if not _is_same(key, there, now):
+            change = f"{experiment.name} was started on another host: {key} {there}, here {now}"
             raise UsageError(key="--resume", found=change, todo="Resume it there, or start a new experiment.")
 
 
-def images_now(experiment: Experiment, built: Sequence[Built]) -> list[Built]:
-    """Return the images that an experiment goes on with: its own, and those that it had not and that are there now.
+def _is_same(key: str, there: Any, now: Any) -> bool:
+    """Return whether a fact of a host is the same."""
+    if key == "memory_bytes" and there and now:
+        return math.isclose(there, now, rel_tol=SAME_MEMORY)
+    return bool(there == now)
 
-    UsageError for a variant that has another image now.
-    """
-    require_same_images(experiment, built)
+
+def images_now(experiment: Experiment, built: Sequence[Built]) -> list[Built]:
+    """Return the images that an experiment goes on with: its own, and those that it had not and that are there now."""
     now = {image.variant: image for image in built}
     return [image if image.outcome.state is State.OK else now.get(image.variant, image) for image in experiment.images]
 
 
 def require_same_images(experiment: Experiment, built: Sequence[Built]) -> None:
-    """Raise UsageError for a variant that has another image now: ratios of two builds do not compare."""
-    now = {image.variant: image.image_id for image in built if image.outcome.state is State.OK}
+    """Raise UsageError for a variant that has another image now, or none: ratios of two builds do not compare."""
+    now = {image.variant: image for image in built}
     for image in experiment.images:
-        if image.outcome.state is State.OK and now.get(image.variant) != image.image_id:
+        if image.outcome.state is not State.OK:
+            continue
+        there = now[image.variant]
+        if there.outcome.state is not State.OK:
+            lost = f"{image.variant} has no image any more ({there.outcome.reason})"
+            raise UsageError(key="--resume", found=lost, todo="Mend that and resume again, or start a new experiment.")
+        if there.image_id != image.image_id:
             change = f"{image.variant} has another image than when {experiment.name} was started"
             raise UsageError(key="--resume", found=change, todo=BEGIN_ANEW)
 
 
-def require_same_workloads(experiment: Experiment, known: Mapping[str, Workload]) -> None:
-    """Raise UsageError for a workload that goes on and whose file says something else now."""
+def require_same_catalog(experiment: Experiment, known: Catalog) -> None:
+    """Raise UsageError for a name that is gone, and for a workload that goes on and whose file has changed."""
+    rows = {label for variant in known.variants.values() for label in variant.labels}
+    for what, names, there in (
+        ("variant or mode", experiment.settings.variants, rows),
+        ("workload", experiment.settings.workloads, set(known.workloads)),
+    ):
+        for name in names:
+            if name not in there:
+                raise UsageError(key="--resume", found=f"there is no {what} '{name}' any more", todo=BEGIN_ANEW)
     for name in remaining(experiment):
-        if name not in known:
-            change = f"there is no workload '{name}' any more"
-            raise UsageError(key="--resume", found=change, todo=BEGIN_ANEW)
-        before, now = experiment.workloads[name], known[name].for_experiment(experiment.settings.quick)
+        before, now = experiment.workloads[name], known.workloads[name].for_experiment(experiment.settings.quick)
         if name in experiment.times and not now.is_adapted and before != now:
             change = f"{now.file} has changed since {experiment.name} was started"
             raise UsageError(key="--resume", found=change, todo="Restore it, or start a new experiment.")

@@ -217,7 +217,7 @@ def _skip_hung(track: Track) -> None:
     One variant that hangs in each of seven benchmarks for a minute would take the time that all others share.
     """
     hung = [other.name for other in track.cell.tracks.values() if other.outcome.state is State.TIMED_OUT]
-    has_budget = track.session.resources.settings.budget_s is not None
+    has_budget = track.session.resources.watching.ending.budget_s is not None
     if has_budget and hung and track.goes_on and not track.runs:
         reason = f"'{hung[0]}' reached its deadline, and the experiment has a budget"
         track.outcome = Outcome(state=State.NOT_MEASURED, reason=reason)

@@ -188,13 +188,21 @@ class WrkRun:
 
         A late answer (wrk's timeout) is an answer with a high latency.
         """
-        broken = {what: count for what, count in self.socket_errors.items() if count and what != WRK_TIMEOUT}
         if self.bad_answers:
             return f"{self.bad_answers} of {self.requests} answers were neither 2xx nor 3xx"
-        if broken:
-            errors = ", ".join(f"{what} {count}" for what, count in broken.items())
+        if self._broken:
+            errors = ", ".join(f"{what} {count}" for what, count in self._broken.items())
             return f"connections broke under the load ({errors}, with {self.requests} answers)"
-        return "" if self.requests and self.per_second else "no request was answered within the load's time"
+        return "no request was answered within the load's time" if self.is_silent else ""
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether nothing was answered, though no connection broke."""
+        return not (self._broken or (self.requests and self.per_second))
+
+    @property
+    def _broken(self) -> dict[str, int]:
+        return {what: count for what, count in self.socket_errors.items() if count and what != WRK_TIMEOUT}
 
 
 def parse_wrk(text: str) -> WrkRun:

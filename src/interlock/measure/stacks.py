@@ -212,9 +212,9 @@ def lock_sites_of(
     chains, frames = _named_stacks(data, used, ask)
     merged = _added(sites, lambda site: _key(site, chains, frames))
     known = roles(chains.values())
-    named = [_site(key, counts, known) for key, counts in merged.items()]
-    order = sorted(range(len(named)), key=lambda index: (-named[index].ns, -named[index].calls))
-    place = {list(merged)[index]: rank for rank, index in enumerate(order)}
+    costliest = sorted(merged.items(), key=lambda one: (-one[1]["ns"], -one[1]["calls"]))
+    named = [_site(key, counts, known) for key, counts in costliest]
+    place = {key: rank for rank, (key, _) in enumerate(costliest)}
     by_stack = {(site["stack"], _wakes(site["operation"])): place[_key(site, chains, frames)] for site in sites}
     ns, threads = work.counted.ns or 0, data.get("threads", {}).get(work.phase, 0)
     return LockSites(
@@ -222,7 +222,7 @@ def lock_sites_of(
         ns=ns,
         threads=threads,
         waiting_share=waiting_share(named, ns, threads),
-        sites=[named[index] for index in order],
+        sites=named,
         edges=_edges(edges, by_stack),
         no_frames=no_frames,
         no_symbols="" if any(map(_is_interpreter, data["with_symbols"])) else NO_SYMBOLS,
@@ -325,18 +325,13 @@ def _code(stack: Mapping[str, Any]) -> Iterator[RawFrame]:
     The interpreter's own (`<shim>`, 3.12's `<interpreter trampoline>`) stand between C and Python: their file is called
     as they are.
     """
-    for frame in map(_raw, stack["python"]):
-        if frame[0] != frame[2] or frame[2] == "<module>":
-            yield frame
+    for file, name, first, instruction in stack["python"]:
+        if file != name or name == "<module>":
+            yield file, first, name, instruction
 
 
 def _is_interpreter(file: str) -> bool:
     return file.rpartition("/")[2].startswith(("python", "libpython"))
-
-
-def _raw(frame: Sequence[Any]) -> RawFrame:
-    file, name, first, instruction = frame
-    return file, first, name, instruction
 
 
 def _frame(frame: RawFrame, lines: Lines) -> str:

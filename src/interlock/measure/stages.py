@@ -100,9 +100,9 @@ class StagedRun:
             images, command = [*built, *self.assignment.built], settings.command
         else:
             settings, images, command = began.settings, resumable.images_now(began, built), began.command
-            if not self.ending.signals:
+            if not self.ending.signals:  # which may have come before an image was built again
+                resumable.require_same_images(began, built)
                 require_built(image for image in images if image.variant == settings.baseline)
-            resumable.require_same_workloads(began, self.assignment.catalog.workloads)
         assignment = replace(
             self.assignment, built=images, settings=settings, command=command, first_look_alone=first_look_alone
         )

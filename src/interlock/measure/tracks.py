@@ -90,6 +90,7 @@ class Track:
     outcome: Outcome = OK
     loops: int = 1
     decisive_s: float | None = None  # what the timing took that decided the loops
+    is_fitted: bool = False  # its loops were fitted to what its own values take
     is_fed: bool = False  # its program said that it takes values as it is asked for them
     profile: BenchmarkProfile | None = None
     kept: int = 0  # how many of the runs the journal has
@@ -240,14 +241,15 @@ class Track:
     def _fit_loops(self, output: ProgramOutput, number: int) -> None:
         """Take the loops that its program has found for itself in round 0.
 
-        After the first block a row that is far slower or faster than what calibrated gets loops of its own.
+        After the first block since then a row that is far slower or faster than what calibrated gets loops of its own.
         """
         if number == 0:
             self.is_fed, self.loops = output.fed, output.loops
             if output.calibration:
                 self.decisive_s = output.calibration[-1][1]
-        elif self.kind.is_in_order(self) and self.decisive_s is not None and output.values and not self.has_values:
+        elif self.kind.is_in_order(self) and self.decisive_s is not None and output.values and not self.is_fitted:
             self.loops = fitting_loops(self.loops, sum(output.values) / len(output.values), self.decisive_s)
+            self.is_fitted = True
 
     @contextmanager
     def failing(self) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -55,32 +55,39 @@ def measure_workload(resources: Resources, workload: Workload, subjects: Sequenc
 
 def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult:
     """Measure and profile; what was measured before a budget or a signal ended it is written too."""
-    resources, clock = session.resources, session.clock
+    resources, clock, ending = session.resources, session.clock, session.resources.watching.ending
     cells: list[Cell] = []
     limits: list[Cell] = []
     facts: dict[str, Facts] = {}
+    reasons: dict[str, Outcome] = {}
     try:
-        with resources.watching.ending.kept():
-            cells.extend(_opened(session, subjects))
+        with ending.kept():
+            for subject in subjects:
+                cells.append(cell := Cell(session, subject))
+                if kind_of(session.workload).opens_slots:
+                    cell.slot()
             for limit in limit_cells(session):
                 limits.append(limit)
                 limit.slot()
             reasons = discover(session, cells)
-            for cell in (*cells, *limits):
-                resources.restore(cell)
-            for label, cell in ((cell.subject.label, cell) for cell in cells if reasons):
-                for track in cell.tracks.values():
-                    track.outcome = reasons[label]
-            facts |= _make_ready(session, cells)
+        # Also if somebody has ended it: what was measured before is in the results that are written now.
+        for cell in (*cells, *limits):
+            resources.restore(cell)
+        if not ending.signals:
+            with ending.kept():
+                for cell in cells if reasons else ():
+                    for track in cell.tracks.values():
+                        track.outcome = reasons[cell.subject.label]
+                facts |= _make_ready(session, cells)
         spent = TimeUsed()
         recorder = Recorder(session, cells, limits, spent)
         recorder.begin(facts)
         with clock.during(Phase.MEASURING):
             warnings = watched_rounds(session, [*cells, *limits], spent, recorder.order, recorder.keep)
         if resources.settings.profiled and not resources.first_look_alone:
-            with resources.watching.ending.kept(), clock.during(Phase.PROFILING):
+            with ending.kept(), clock.during(Phase.PROFILING):
                 profile_cells(session, cells, recorder.keep)
-        _note_unmeasured([*cells, *limits], resources.watching.ending.reason)
+        _note_unmeasured([*cells, *limits], ending.reason)
         written, limits_written = ([write_cell(cell) for cell in measured] for measured in (cells, limits))
         return WorkloadResult(
             written, limits_written, recorder.order.rounds, facts, spent, warnings, session.workload, clock
@@ -88,15 +95,6 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
     finally:
         for cell in (*cells, *limits):
             cell.leave()
-
-
-def _opened(session: Session, subjects: Sequence[Subject]) -> Iterator[Cell]:
-    """Yield each subject's cell as soon as it is open."""
-    for subject in subjects:
-        cell = Cell(session, subject)
-        if kind_of(session.workload).opens_slots:
-            cell.slot()
-        yield cell
 
 
 def discover(session: Session, cells: Sequence[Cell]) -> dict[str, Outcome]:

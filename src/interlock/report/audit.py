@@ -159,7 +159,7 @@ def _cell(package: PackageAudit | None, variant: VariantAudit, *, is_versioned: 
     if package is None:
         return Text("-", style="dim")
     wrong = []
-    if package in variant.gil_switchers:
+    if package.name in _switchers(variant):
         wrong.append("GIL on")
     else:
         switchers = {tried.gil_package for tried in package.imports if tried.gil_by}

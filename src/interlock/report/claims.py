@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -139,9 +140,10 @@ def check_required(folder: Path, findings: Sequence[Finding]) -> None:
     """Raise ClaimError if the experiment in `folder` shows no effect, or the opposite, of a required claim."""
     contradicted = [finding for finding in findings if finding.claim.required and finding.verdict.contradicts]
     if contradicted:
+        shown = f"`interlock claims {quote(str(folder))}` shows the figures"
         raise ClaimError(
             file=str(folder),
             key=", ".join(finding.claim.name for finding in contradicted),
             found=f"required: {'; '.join(f'{finding.verdict}: {finding.reason}' for finding in contradicted)}",
-            todo=f"`interlock claims {folder}` shows the figures; correct the claim, or remove its `required`.",
+            todo=f"{shown}; correct the claim, or remove its `required`.",
         )

@@ -20,6 +20,7 @@ from interlock.report.tables import (
     RSS,
     SHARE,
     Section,
+    capitalized,
     detail_text,
     figure_text,
     label_text,
@@ -216,7 +217,7 @@ def markdown(
     lines += markdown_opening(opening, tables, experiment.settings.baseline)
     lines += ["## Machine and settings", "", "```", *headline(experiment), "```", ""]
     section = summary_section(experiment, tables)
-    lines += markdown_lines(section, section.title.capitalize())
+    lines += markdown_lines(section, capitalized(section.title))
     lines += details("How to read the tables", [LEGEND])
     lines += ["## All figures", ""]
     curves_and_details = [*scaling_sections(experiment, tables), *detail_sections(tables)]
@@ -225,7 +226,7 @@ def markdown(
         mine = [section for section in sections if section.title.startswith(f"{workload}: ")]
         lines += details(workload, [line for section in mine for line in markdown_lines(section)])
     images = image_section(experiment)
-    lines += details("images", markdown_lines(images, images.title.capitalize()))
+    lines += details("images", markdown_lines(images, capitalized(images.title)))
     lines += [
         "## Skipped, and why",
         "",
@@ -233,7 +234,7 @@ def markdown(
         "",
     ]
     time = time_section(experiment)
-    lines += markdown_lines(time, time.title.capitalize()) if time else []
+    lines += markdown_lines(time, capitalized(time.title)) if time else []
     ended = [] if goes_on else ended_lines(experiment, tables)
     lines += ["## What is open", "", *(f"- {line}" for line in ended), ""] if ended else []
     return markdown_text(lines)
@@ -241,20 +242,18 @@ def markdown(
 
 def image_section(experiment: Experiment) -> Section:
     """Return the table of images: version, tag, size in MB and seconds of the build."""
-    rows = []
-    for image in experiment.images:
-        rows.append(
-            (
-                image.variant,
-                facts_text(experiment.facts.get(image.variant)),
-                image.tag or "-",
-                f"{image.size_bytes / 1e6:.0f}" if image.size_bytes else "-",
-                "reused" if image.reused else f"{image.duration_s:.0f}",
-                image.outcome.state.value,
-            )
+    rows = tuple(
+        (
+            image.variant,
+            facts_text(experiment.facts.get(image.variant)),
+            image.tag or "-",
+            f"{image.size_bytes / 1e6:.0f}" if image.size_bytes else "-",
+            "reused" if image.reused else f"{image.duration_s:.0f}",
+            image.outcome.state.value,
         )
-    columns = ("variant", "the interpreter says", "image", "MB", "build s", "state")
-    return Section("images", columns, tuple(rows))
+        for image in experiment.images
+    )
+    return Section("images", ("variant", "the interpreter says", "image", "MB", "build s", "state"), rows)
 
 
 def facts_text(facts: Facts | None) -> str:
@@ -278,12 +277,14 @@ def profile_sections(tables: Sequence[Table]) -> list[Section]:
 
 def _why_sections(table: Table) -> list[Section]:
     """Return why each row waits, where stacks were taken: its costliest sites with the share of all time in them."""
-    profiles = [(row.label, row.profile) for row in table.rows if row.profile]
-    rows = [
-        (label, cells) for label, profile in profiles if profile.why or profile.no_why for cells in why_cells(profile)
-    ]
+    rows = tuple(
+        (row.label, *cells)
+        for row in table.rows
+        if row.profile and (row.profile.why or row.profile.no_why)
+        for cells in why_cells(row.profile)
+    )
     title = f"{table.workload.name}: {table.benchmark.name}, why it waits"
-    return [Section(title, WHY_COLUMNS, tuple((label, *cells) for label, cells in rows))] if rows else []
+    return [Section(title, WHY_COLUMNS, rows)] if rows else []
 
 
 PROFILE_COLUMNS = (
@@ -424,15 +425,8 @@ def _throughputs(of: CurveGroup, points: Sequence[ThroughputPoint]) -> Iterator[
 def _throughput(interval: Interval | None) -> str:
     if interval is None:
         return "-"
-    return (
-        figure_text(interval.estimate)
-        if math.isinf(interval.high)
-        else f"{figure_text(interval.estimate)} {_bounds(interval)}"
-    )
-
-
-def _bounds(interval: Interval) -> str:
-    return f"[{figure_text(interval.low)}, {figure_text(interval.high)}]"
+    ends = "" if math.isinf(interval.high) else f" [{figure_text(interval.low)}, {figure_text(interval.high)}]"
+    return f"{figure_text(interval.estimate)}{ends}"
 
 
 def skipped(experiment: Experiment) -> list[str]:

@@ -15,7 +15,7 @@ from interlock.analysis import comparison
 from interlock.analysis.comparison import Row, Table
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.analysis.verdicts import Comparison
-from interlock.catalog.types import TWIN, split_label
+from interlock.catalog.types import TWIN, label_of, split_label
 from interlock.errors import StoreError
 from interlock.results import store
 from interlock.results.experiments import BenchmarkValues, Experiment, Values
@@ -44,7 +44,7 @@ CELL_KEY = (
 )
 BENCHMARK_KEY = (*CELL_KEY, Column("benchmark", "text", "the workload's benchmark"))
 STATE = (
-    Column("state", "text", "ok, failed, timed out, unsupported or unavailable"),
+    Column("state", "text", "ok, failed, timed out, unsupported, unavailable or not measured"),
     Column("reason", "text", "the reason, if it is not ok"),
 )
 COMPARED = (
@@ -97,7 +97,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         *STATE,
         Column("curve", "text", "the curve over numbers of workers that the benchmark is part of; empty if none"),
         Column("workers", "integer", "number of workers, in that curve"),
-        Column("rounds", "integer", "number of rounds, one process each"),
+        Column("rounds", "integer", "number of rounds; beside many rows the baseline has several processes in each"),
         Column("seconds_per_unit", "number", "seconds per unit of work: median of the blocks' figures"),
         Column("standard_error", "number", "of that figure, as a share of it; empty after one round"),
         Column("max_rss_bytes", "integer", "peak memory of a process, bytes"),
@@ -124,8 +124,13 @@ def experiment_rows(experiment: Experiment, values: Values, tables: Sequence[Tab
     key = {"experiment": experiment.name, "host": experiment.host["folder"]}
     rows_of = {
         "experiments": [_experiment_row(experiment)],
-        "values": [row for where, values_of in _each_benchmark(values) for row in _value_rows(where, values_of)],
-        "ratios": [row for table in tables for row in _ratio_rows(table, values)],
+        "values": [
+            row
+            for (label, workload), benchmarks in values.items()
+            for name, measured in benchmarks.items()
+            for row in _value_rows(_benchmark_key(label, workload, name), measured)
+        ],
+        "ratios": [row for table in tables for row in _ratio_rows(table)],
     }
     return {name: [{**key, **record} for record in records] for name, records in rows_of.items()}
 
@@ -149,15 +154,9 @@ def _experiment_row(experiment: Experiment) -> Record:
     }
 
 
-def _cell_key(label: str, workload: str) -> Record:
+def _benchmark_key(label: str, workload: str, benchmark: str) -> Record:
     variant, mode = split_label(label)
-    return {"variant": variant, "mode": mode, "workload": workload}
-
-
-def _each_benchmark(cells: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterator[tuple[Record, Any]]:
-    for (label, workload), benchmarks in cells.items():
-        for name, item in benchmarks.items():
-            yield {**_cell_key(label, workload), "benchmark": name}, item
+    return {"variant": variant, "mode": mode, "workload": workload, "benchmark": benchmark}
 
 
 def _value_rows(where: Record, measured: BenchmarkValues) -> Iterator[Record]:
@@ -173,12 +172,11 @@ def _value_rows(where: Record, measured: BenchmarkValues) -> Iterator[Record]:
             yield {**shared, "value": number, "seconds_per_unit": value}
 
 
-def _ratio_rows(table: Table, values: Values) -> Iterator[Record]:
+def _ratio_rows(table: Table) -> Iterator[Record]:
     for row in (*table.rows, *table.limits):
-        measured = values.get((row.label, table.workload.name), {}).get(table.benchmark.name)
-        yield {**_ratio_row(table, row), **_curve_key(table), "rounds": len(measured.processes) if measured else None}
+        yield {**_ratio_row(table, row), **_curve_key(table), "rounds": len(row.figures) or None}
     if table.twin:
-        where = {**_cell_key(f"{table.baseline}+{TWIN}", table.workload.name), "benchmark": table.benchmark.name}
+        where = _benchmark_key(label_of(table.baseline, TWIN), table.workload.name, table.benchmark.name)
         yield {**where, "state": "ok", "rounds": table.twin.rounds, **_interval("", table.twin), "p": table.twin.p}
 
 
@@ -195,8 +193,7 @@ def _lock_cells(cost: LockCost) -> Record:
 def _ratio_row(table: Table, row: Row) -> Record:
     compared = row.to_baseline or row.to_control
     return {
-        **_cell_key(row.label, table.workload.name),
-        "benchmark": table.benchmark.name,
+        **_benchmark_key(row.label, table.workload.name, table.benchmark.name),
         "state": row.outcome.state.value,
         "reason": row.outcome.reason or None,
         "seconds_per_unit": row.seconds,

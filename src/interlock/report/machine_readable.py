@@ -57,7 +57,7 @@ def _trial(experiment: Experiment, tables: Sequence[Table], opening: Opening) ->
         for table in tables
         for row in judge(experiment, table)
     ]
-    return TrialAnswer(conclusion=opening.answer, verdicts=verdicts, known=experiment.trial)
+    return TrialAnswer(conclusion=opening.answer, next=list(opening.next), verdicts=verdicts, known=experiment.trial)
 
 
 def _row(table: Table, row: Row) -> ReportedRow:

@@ -24,6 +24,7 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, split_label
 from interlock.report.tables import (
     Section,
+    capitalized,
     figure_text,
     markdown_lines,
     markdown_table,
@@ -32,11 +33,12 @@ from interlock.report.tables import (
     rounds_text,
     short_ratio_text,
 )
-from interlock.report.trials import answer, busy_text
+from interlock.report.trials import answer, busy_text, next_commands
 from interlock.report.trials import sections as trial_sections
 from interlock.results.answers import Pick, Rank
 from interlock.results.commands import runnable
-from interlock.results.experiments import Experiment, State, Times, Values, duration_text
+from interlock.results.experiments import Experiment, State, Times, Values
+from interlock.results.settings import duration_text
 
 # Rows of each table before the rest is folded, or left to --full on a terminal.
 MOST_ROWS = 25
@@ -67,6 +69,7 @@ class Opening:
     place: str = ""  # where it was measured, if that was without containers
     lacking: str = ""  # what was not measured, and why, in one line
     answer: str = ""  # of a trial, in place of a pick's
+    next: tuple[str, ...] = ()  # of a trial
     sections: tuple[Section, ...] = ()  # of a trial
     can_continue: bool = True  # not one that came with the project
 
@@ -99,39 +102,33 @@ class Opening:
 
     def differences(self, tables: Iterable[Table], *, aside: bool = False) -> list[ComparedRow]:
         """Return the rows that are faster or slower, the largest change first."""
-        rows = _rows(tables, self._is_among(aside), lambda verdict: verdict.differs)
+        rows = self._rows(tables, aside, lambda verdict: verdict.differs)
         return sorted(rows, key=lambda row: -abs(row.comparison.ratio.log))
 
     def undecided(self, tables: Iterable[Table], *, aside: bool = False) -> list[ComparedRow]:
         """Return the rows that are undecided, those that need the fewest more rounds first."""
-        rows = _rows(tables, self._is_among(aside), lambda verdict: verdict is Verdict.UNDECIDED)
+        rows = self._rows(tables, aside, lambda verdict: verdict is Verdict.UNDECIDED)
         return sorted(rows, key=lambda row: row.comparison.more_rounds or math.inf)
 
-    def _is_among(self, aside: bool) -> Callable[[str], bool]:
-        return lambda label: (label in self.asides) is aside
+    def _rows(self, tables: Iterable[Table], aside: bool, wanted: Callable[[Verdict], bool]) -> list[ComparedRow]:
+        known = _noise(tables := list(tables))
+        return [
+            ComparedRow(
+                f"{table.workload.name} / {table.benchmark.name}",
+                row.label,
+                _with_noise(row.to_baseline, known.get(table.workload.name)),
+                bool(row.built_otherwise),
+                _figure(table, row),
+            )
+            for table in tables
+            for row in table.rows
+            if row.to_baseline and (row.label in self.asides) is aside and wanted(row.to_baseline.verdict)
+        ]
 
 
 NOT_KNOWN = Opening(None, frozenset())
 # Above a report that is written while the experiment is measured.
 GOES_ON = "The experiment goes on: this is what is known so far."
-
-
-def _rows(
-    tables: Iterable[Table], shown: Callable[[str], bool], wanted: Callable[[Verdict], bool]
-) -> list[ComparedRow]:
-    known = _noise(tables := list(tables))
-    return [
-        ComparedRow(
-            f"{table.workload.name} / {table.benchmark.name}",
-            row.label,
-            _with_noise(row.to_baseline, known.get(table.workload.name)),
-            bool(row.built_otherwise),
-            _figure(table, row),
-        )
-        for table in tables
-        for row in table.rows
-        if row.to_baseline and shown(row.label) and wanted(row.to_baseline.verdict)
-    ]
 
 
 def _figure(table: Table, row: Row) -> str:
@@ -164,7 +161,8 @@ def opening_of(experiment: Experiment, values: Values, catalog: Catalog, tables:
     """
     if experiment.trial and tables:
         said, parts = answer(experiment, tables), trial_sections(experiment, experiment.trial, tables)
-        return Opening(None, frozenset(), place=busy_text(tables), answer=said, sections=parts)
+        following = next_commands(experiment, tables)
+        return Opening(None, frozenset(), place=busy_text(tables), answer=said, next=following, sections=parts)
     place = "" if in_containers(experiment.host["engine"]) else f"Measured on {WITHOUT_CONTAINERS}."
     known_of_all = Opening(None, frozenset(), place, in_one_line(by_reason(experiment)))
     if not catalog.variants:
@@ -191,15 +189,34 @@ def differences_section(title: str, rows: Sequence[ComparedRow], baseline: str) 
             row.label,
             row.figure,
             ratio_text(row.comparison.ratio),
-            f"{_verdict_text(row)}{_otherwise(row)}",
+            f"{_verdict_text(row)}{', built otherwise' * row.built_otherwise}",
         )
         for row in rows
     )
     return Section(title, columns, tuple(cells))
 
 
-def _otherwise(row: ComparedRow) -> str:
-    return ", built otherwise" if row.built_otherwise else ""
+@dataclass(frozen=True)
+class FoldedRows:
+    """Rows that changed or are open: some to be seen at once, and the others by how many and what they are."""
+
+    shown: Section
+    folded: dict[str, Section]
+
+
+def folded_rows(opening: Opening, tables: Sequence[Table], baseline: str, most: int) -> list[FoldedRows]:
+    """Return what changed, and what is open, of each so many rows at once."""
+    found = []
+    for title, rows_of in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
+        rows = rows_of(tables)
+        rest = {"more": rows[most:], "of modes, studies and versions without support": rows_of(tables, aside=True)}
+        folded = {
+            f"{len(hidden)} {words}": differences_section(title, hidden, baseline)
+            for words, hidden in rest.items()
+            if hidden
+        }
+        found.append(FoldedRows(differences_section(title, rows[:most], baseline), folded))
+    return found
 
 
 def _brief_section(title: str, rows: Sequence[ComparedRow], baseline: str) -> Section:
@@ -239,8 +256,10 @@ def _alone_section(tables: Sequence[Table]) -> Section | None:
 
 
 def _rounds_text(row: ComparedRow) -> str:
-    """Return about how many more rounds decide a row."""
+    """Return about how many more rounds decide a row, if rounds do."""
     more = row.comparison.more_rounds
+    if row.comparison.is_disturbed:
+        return "measure again,"
     if more is None:
         return f"{max(1, FIRST_LOOK - row.comparison.ratio.rounds)} to see,"
     return f"about {more}," if more <= HOPELESS else "too many,"
@@ -250,28 +269,22 @@ def _verdict_text(row: ComparedRow) -> str:
     """Return the verdict; of what is undecided how many more rounds, if so many are in reach."""
     if row.comparison.verdict is not Verdict.UNDECIDED:
         return row.comparison.words
-    more = row.comparison.more_rounds
-    if more is None:
+    if row.comparison.more_rounds is None and not row.comparison.is_disturbed:
         return f"{rounds_text(max(1, FIRST_LOOK - row.comparison.ratio.rounds))} more for a first look"
     return row.comparison.words.partition(", ")[2] or "too many rounds"
 
 
 def markdown_opening(opening: Opening, tables: Sequence[Table], baseline: str) -> list[str]:
     """Return the lines that a report begins with, under its title."""
-    lines = [f"**{opening.sentence}**", ""]
+    lines = [f"**{opening.sentence}**", "", *(line for command in opening.next for line in (f"`{command}`", ""))]
     lines += [line for said in (opening.source, *opening.caveats) if said for line in (said, "")]
-    lines += [line for section in opening.sections for line in markdown_lines(section, section.title.capitalize())]
-    for title, rows_of in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
-        rows, asides = rows_of(tables), rows_of(tables, aside=True)
-        section = differences_section(title, rows[:MOST_ROWS], baseline)
-        lines += [f"## {title.capitalize()}", ""]
-        lines += [*markdown_table(section.columns, section.rows), ""] if rows else ["Nothing.", ""]
-        rest = {"more": rows[MOST_ROWS:], "of modes, studies and versions without support": asides}
-        for words, hidden in rest.items():
-            if hidden:
-                folded = differences_section(title, hidden, baseline)
-                lines += details(f"{len(hidden)} {words}", markdown_table(folded.columns, folded.rows))
-    return [*lines, *([f"{opening.lacking[0].upper()}{opening.lacking[1:]}.", ""] if opening.lacking else [])]
+    lines += [line for section in opening.sections for line in markdown_lines(section, capitalized(section.title))]
+    for one in folded_rows(opening, tables, baseline, MOST_ROWS):
+        lines += [f"## {capitalized(one.shown.title)}", ""]
+        lines += [*markdown_table(one.shown.columns, one.shown.rows), ""] if one.shown.rows else ["Nothing.", ""]
+        for words, folded in one.folded.items():
+            lines += details(words, markdown_table(folded.columns, folded.rows))
+    return [*lines, *([f"{capitalized(opening.lacking)}.", ""] if opening.lacking else [])]
 
 
 def details(summary: str, lines: Iterable[str]) -> list[str]:
@@ -332,8 +345,8 @@ def time_section(experiment: Experiment) -> Section | None:
     rows = [_row(experiment, name, times) for name, times in experiment.times.items()]
     alone = {"instruments, probe, packages": experiment.set_up_s, "waiting for the lock": experiment.waiting_s}
     rows += [(name, "-", "-", "-", f"{seconds:.0f}", "") for name, seconds in alone.items()]
-    title = f"where the time went: {_sum(experiment):.0f} s in all, without the builds"
-    return Section(title, COLUMNS, tuple(rows))
+    total_s = sum(times.total_s for times in experiment.times.values()) + sum(alone.values())
+    return Section(f"where the time went: {total_s:.0f} s in all, without the builds", COLUMNS, tuple(rows))
 
 
 def _row(experiment: Experiment, workload: str, times: Times) -> tuple[str, ...]:
@@ -345,17 +358,14 @@ def _row(experiment: Experiment, workload: str, times: Times) -> tuple[str, ...]
     return (workload, *(f"{seconds:.0f}" for seconds in phases), dearest)
 
 
-def _sum(experiment: Experiment) -> float:
-    return sum(times.total_s for times in experiment.times.values()) + experiment.set_up_s + experiment.waiting_s
-
-
 def _progress(experiment: Experiment, tables: Sequence[Table]) -> str:
     """Return in plain words how many rows are decided, what is open and how long that would take, and what ended it."""
     compared = [row.to_baseline for table in tables for row in table.rows if row.to_baseline]
     open_ = [comparison for comparison in compared if comparison.verdict is Verdict.UNDECIDED]
     decided = f"{len(compared) - len(open_)} of {len(compared)} rows are decided"
     said = [f"{decided}{_to_decide(experiment, tables, open_)}."] if compared else []
-    return " ".join([*said, *([f"{_ended_by(experiment)} ended the experiment."] if experiment.ended_by else [])])
+    said += [f"{capitalized(experiment.ended_by)} ended the experiment."] if experiment.ended_by else []
+    return " ".join(said)
 
 
 def _commands(experiment: Experiment, opening: Opening) -> Iterator[str]:
@@ -363,14 +373,9 @@ def _commands(experiment: Experiment, opening: Opening) -> Iterator[str]:
     pick = opening.pick
     if experiment.ended_by and opening.can_continue:
         yield f"to continue: {experiment.resume_command}"
-    if pick and pick.next:
-        yield f"next: {pick.next[0]}"
+    yield from (f"next: {command}" for command in (*opening.next, *(pick.next[:1] if pick else ())))
     if pick:
         yield from _interpreter(experiment, pick)
-
-
-def _ended_by(experiment: Experiment) -> str:
-    return f"{experiment.ended_by[0].upper()}{experiment.ended_by[1:]}"
 
 
 def _to_decide(experiment: Experiment, tables: Sequence[Table], open_: Sequence[Comparison]) -> str:
@@ -393,7 +398,7 @@ def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
     open_rows = [line for table in tables for line in _open_rows(table)]
     unreached = _unreached(experiment)
     return [
-        f"{_ended_by(experiment)} ended the experiment. `{experiment.resume_command}` continues it.",
+        f"{capitalized(experiment.ended_by)} ended the experiment. `{experiment.resume_command}` continues it.",
         *(f"undecided: {line}" for line in open_rows),
         *(f"not measured: {line}" for line in unreached),
     ]

@@ -85,20 +85,21 @@ def _head(pick: Pick) -> Iterator[tuple[str, str]]:
 
 def _ranking(pick: Pick) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False)
-    for column in ("", "variant", "throughput", "", "RSS MB", "start ms", "image MB", ""):
-        right = column in {"", "throughput", "RSS MB", "start ms", "image MB"} and len(table.columns) != 7
-        table.add_column(column, justify="right" if right else "left", no_wrap=column == "variant")
-    ranks = {contender.label: rank for rank, contender in enumerate(pick.contenders, 1)}
-    for contender in pick.contenders:
-        table.add_row(*map(Text, _row(contender, ranks)), style=STYLES[contender.standing])
+    table.add_column("", justify="right")
+    table.add_column("variant", no_wrap=True)
+    for column in ("throughput", "", "RSS MB", "start ms", "image MB"):
+        table.add_column(column, justify="right")
+    table.add_column("")
+    for place, contender in enumerate(pick.contenders, 1):
+        table.add_row(*map(Text, _row(place, contender)), style=STYLES[contender.standing])
     return table
 
 
-def _row(contender: Contender, ranks: dict[str, int]) -> tuple[str, ...]:
+def _row(place: int, contender: Contender) -> tuple[str, ...]:
     estimate, _, interval = ratio_text(contender.speed).partition(" ")
     baseline = contender.standing is Standing.BASELINE
     return (
-        f"{ranks[contender.label]}.",
+        f"{place}.",
         contender.label,
         f"{estimate}x",
         "" if baseline else interval,

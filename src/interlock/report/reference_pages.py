@@ -9,7 +9,7 @@ from interlock.analysis.comparison import baseline_optimisation
 from interlock.analysis.references import ReferenceFigure, ReferenceFinding
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison
-from interlock.catalog.claims import AnsweringFigure, ClaimMetric, Publication, Question, Untested
+from interlock.catalog.claims import AnsweringFigure, ClaimMetric, Question, Untested
 from interlock.errors import CatalogError
 from interlock.report.claims import published_text, total
 from interlock.report.tables import markdown_table, ratio_text
@@ -35,13 +35,10 @@ def claims_tables(judged: Sequence[ReferenceFinding], untested: Sequence[Unteste
         rows += [
             (one.statement, "-", "-", f"not tested: {one.reason}", "-") for one in untested if one.source == source
         ]
-        parts += ["", f"### {source.author}, {source.date}: {_title(source)}", ""]
+        title = source.title.replace("[", "(").replace("]", ")")
+        parts += ["", f"### {source.author}, {source.date}: {title}", ""]
         parts += markdown_table(("published", "as a ratio or count", "ours [95 %]", "verdict", "experiment"), rows)
     return "\n".join(parts)
-
-
-def _title(source: Publication) -> str:
-    return source.title.replace("[", "(").replace("]", ")")
 
 
 def _claim_row(judged: ReferenceFinding) -> tuple[str, ...]:
@@ -63,10 +60,6 @@ def _machine(experiment: Experiment) -> str:
     return f"{experiment.host['cores']} cores {experiment.host['cpu']}"
 
 
-def _with_machine(experiment: Experiment) -> str:
-    return f"{_link(experiment)}, {_machine(experiment)}"
-
-
 def answers(
     questions: Sequence[tuple[Question, Mapping[str, ReferenceFigure | str]]], experiments: Sequence[Experiment]
 ) -> str:
@@ -82,7 +75,12 @@ def answers(
         figures = {name: figure for name, figure in known.items() if isinstance(figure, ReferenceFigure)}
         texts = {name: _words(figure) for name, figure in figures.items()}
         rows = [
-            (_subject(question.figures[name]), texts[name], _shown(figure), _with_machine(figure.experiment))
+            (
+                _subject(question.figures[name]),
+                texts[name],
+                _shown(figure),
+                f"{_link(figure.experiment)}, {_machine(figure.experiment)}",
+            )
             for name, figure in figures.items()
         ]
         parts += [f"## {number}. {question.question}", "", f"**{question.answer.format_map(texts)}**", ""]

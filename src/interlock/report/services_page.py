@@ -13,19 +13,16 @@ from interlock.results.services import ProofRuns, ServiceFigure, ServiceRecord, 
 
 PATH = "docs/services.md"
 NOTHING = "-"
-UNITS = {
-    "throughput": "/s",
-    "p50": "ms",
-    "p99": "ms",
-    "cpu": "ms",
-    "memory": "MB",
-    "start": "s",
-    "time": "s",
-    "image": "MB",
-}
 MARKS = {"undecided": " ?", "same": " ="}
-# What the tables of services have, and how it is called there.
-COLUMNS = {"throughput": "throughput", "p99": "p99", "cpu": "CPU time", "memory": "memory", "start": "start"}
+# What the tables of services have, how it is called there, and its unit.
+COLUMNS = {
+    "throughput": ("throughput", "/s"),
+    "p99": ("p99", "ms"),
+    "cpu": ("CPU time", "ms"),
+    "memory": ("memory", "MB"),
+    "start": ("start", "s"),
+    "time": ("time", "s"),
+}
 ABOUT = (
     "# Services of others\n\n"
     "Released programs that nobody here wrote, each tried as `interlock trial` tries yours: `nox -s services` builds "
@@ -65,7 +62,7 @@ def _in_short(row: ServiceRow | None) -> str:
     if row is None:
         return NOTHING
     name, figure = next(iter(row.figures.items()), ("", None))
-    known = f"{COLUMNS.get(name, name)} {_ratio(figure)}" if figure and figure.ratio else ""
+    known = f"{COLUMNS[name][0]} {_ratio(figure)}" if figure and figure.ratio else ""
     shown = known.removeprefix("throughput ")
     return "; ".join(filter(None, [problem_text(row), shown])) or row.verdict
 
@@ -90,8 +87,9 @@ def problem_text(row: ServiceRow) -> str:
 
 def _service(record: ServiceRecord) -> Iterator[str]:
     used = [name for name in COLUMNS if any(name in row.figures for row in record.rows)]
-    used += [name for name in ("time",) if any(name in row.figures for row in record.rows)]
-    titles = ("variant", "CPUs", "GIL", *(f"{COLUMNS.get(name, name)}, {UNITS[name]}" for name in used), "verdict")
+    # A batch's CPU time is that of a run, in seconds as its time is.
+    columns = COLUMNS | ({"cpu": ("CPU time", "s")} if "time" in used else {})
+    titles = ("variant", "CPUs", "GIL", *(", ".join(columns[name]) for name in used), "verdict")
     rows = [
         (row.label, str(row.cpus), row.gil, *(_figure(row, name) for name in used), row.verdict or "baseline")
         for row in record.rows

@@ -94,6 +94,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def capitalized(text: str) -> str:
+    """Return the text with a capital at its beginning; what else has one keeps it: 'Verdicts on 2 CPUs'."""
+    return text[:1].upper() + text[1:]
+
+
 def _longest_word(section: Section, index: int) -> int:
     """Return the smallest width of a column: only an image's tag and a variant's name may be broken over lines."""
     names = {row[0] for row in section.rows} if index else set()
@@ -137,8 +142,8 @@ def _markdown_line(cells: Sequence[str]) -> str:
 FENCE = "```"
 # What of HTML a report has itself: each line of it is a whole line.
 FOLDING = re.compile(r"<details><summary>[^<>]*</summary>|</details>")
-# What begins a tag, a comment or a picture that is fetched from elsewhere.
-ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|(?<=!)\[")
+# What begins a tag, a comment or a picture that is fetched from elsewhere, and the backslashes before a tag.
+ACTIVE = re.compile(r"\\*<(?=[A-Za-z/!?])|(?<=!)\[")
 
 
 def markdown_text(lines: Iterable[str]) -> str:
@@ -146,8 +151,13 @@ def markdown_text(lines: Iterable[str]) -> str:
     is_fenced, texts = False, list[str]()
     for line in (" ".join(printable(line).splitlines()) for line in lines):
         is_fenced ^= line == FENCE
-        texts.append(line if is_fenced or FOLDING.fullmatch(line) else ACTIVE.sub(lambda sign: f"\\{sign[0]}", line))
+        texts.append(line if is_fenced or FOLDING.fullmatch(line) else ACTIVE.sub(_escaped, line))
     return "\n".join(texts)
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    """Return a sign with a backslash before it; one that was there already would escape ours."""
+    return f"{sign[0][:-1] * 2}\\{sign[0][-1]}"
 
 
 def error_text(error: float | None) -> str:

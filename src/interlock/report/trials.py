@@ -54,7 +54,7 @@ def answer(experiment: Experiment, tables: Sequence[Table]) -> str:
 
 def _advice(experiment: Experiment, table: Table) -> str:
     own = next((row for row in table.rows if row.label == OWN), None)
-    if own is not None and own.outcome.state is State.FAILED:
+    if own is not None and own.outcome.state in {State.FAILED, State.TIMED_OUT}:
         return f"no answer: your own Dockerfile, unchanged, failed after it had worked: {own.outcome.reason}"
     judged = judge(experiment, table)
     by_label = {row.label: row for row in judged}
@@ -62,14 +62,21 @@ def _advice(experiment: Experiment, table: Table) -> str:
     best, *also = best_of(judged, table) or [""]
     if best:
         with_ = f" (not shown to differ from the best: {', '.join(also)})" if also else ""
-        command = _swap(experiment.trial, best) if experiment.trial else ""
-        return f"switch to {best}{with_}: {price(by_label[best])}. {command}"
+        return f"switch to {best}{with_}: {price(by_label[best])}."
     said = "; ".join(f"{row.label}: {_short(row)}" for row in judged if row.problem or row.changes)
     prices = f" {said}." if said else ""
     if still_open:
         ended = f" when {experiment.ended_by} came" if experiment.ended_by else ""
         return f"keep your image, or measure longer: undecided{ended}: {', '.join(still_open)}.{prices}"
+    if all(row.verdict is TrialVerdict.NOT_TRIED for row in judged):
+        return f"no answer: no variant was tried.{prices}"
     return f"do not switch: no variant is better.{prices}"
+
+
+def next_commands(experiment: Experiment, tables: Sequence[Table]) -> tuple[str, ...]:
+    """Return the commands that change the user's Dockerfile to what is better, one for each variant."""
+    best = dict.fromkeys(label for table in tables for label in best_of(judge(experiment, table), table)[:1])
+    return tuple(_swap(experiment.trial, label) for label in best if experiment.trial)
 
 
 def _short(row: JudgedRow) -> str:
@@ -96,18 +103,20 @@ def busy_text(tables: Sequence[Table]) -> str:
     """Return what bounded the user's own service, what decides therefore, and whether threads compute."""
     known = [(busy_of(table), table) for table in tables]
     said = [_bound_text(busy, table) for busy, table in known if busy]
-    return " ".join(filter(None, [*said, _sweep_text(gains_by_cpus(tables))]))
+    # What one CPU's service leaves idle no second one can show the use of.
+    is_filled = any(busy and busy.cpus == 1 and busy.bound is Bound.SERVICE for busy, _ in known)
+    return " ".join(filter(None, [*said, _sweep_text(gains_by_cpus(tables)) if is_filled else ""]))
 
 
 def _bound_text(busy: Busy, table: Table) -> str:
     used = f"Your service used {busy.used:.2f} of {cpus_text(busy.cpus)}, the load {busy.load:.2f} of its own"
-    decides = table.workload.user.probed.decides if table.workload.user else "time"
+    decides = table.workload.of_user.probed.decides
     by_cpu = ", so CPU time per unit of work decides, and latency" if decides == "cpu" else ""
+    less = ", or give it less (--cpus 1)" if busy.cpus > 1 else ""
     return {
         Bound.SERVICE: f"{used}: the service is what bounds it.",
         Bound.GIL: f"{used}: one CPU's worth bounds it, as a GIL does.",
-        Bound.LOAD: f"{used}: the load's CPU is full{by_cpu}; ask for what costs the service more, or give it less "
-        "(--cpus 1).",
+        Bound.LOAD: f"{used}: the load's CPU is full{by_cpu}; ask for what costs the service more{less}.",
         Bound.NOTHING: f"{used}: this load does not fill it{by_cpu}; more connections would, such as "
         f"{_more_connections(table)}.",
     }[busy.bound]
@@ -115,8 +124,7 @@ def _bound_text(busy: Busy, table: Table) -> str:
 
 def _more_connections(table: Table) -> str:
     """Return the option of wrk with four times as many connections; of another load just that."""
-    words = " ".join(table.workload.user.load or []) if table.workload.user else ""
-    given = CONNECTIONS.search(words)
+    given = CONNECTIONS.search(" ".join(table.workload.of_user.load or []))
     return f"-c{4 * int(given[1])}" if given else "four times as many"
 
 
@@ -150,7 +158,7 @@ def sections(experiment: Experiment, trial: Trial, tables: Sequence[Table]) -> t
         of = f" on {cpus_text(table.cores)}" if len(tables) > 1 else ""
         judged = judge(experiment, table)
         rows = tuple((row.label, why(row), row.verdict.value) for row in judged)
-        decides = "CPU time" if judged and judged[0].decides_by_cpu else "time"
+        decides = "CPU time" if any(row.decides_by_cpu for row in judged) else "time"
         parts += [
             Section(f"verdicts{of}", ("variant", f"{decides}, {OWN} is 1 [95 %], and why", "verdict"), rows),
             _prices(judged, of),
@@ -211,9 +219,13 @@ def _changes(trial: Trial) -> Section:
 
 def _remarks(trial: Trial, tables: Sequence[Table]) -> Section:
     """Return what is not drop-in, what never got ready, and where images are kept, beside whose it is."""
-    notes = {row.label: row.notes for table in tables for row in table.rows}
+    rows = [row for table in tables for row in table.rows]
     said = {
-        label: [*tried.warnings, *notes.get(label, ()), *([f"kept as {tried.kept_as}"] if tried.kept_as else [])]
+        label: [
+            *tried.warnings,
+            *dict.fromkeys(note for row in rows if row.label == label for note in row.notes),
+            *([f"kept as {tried.kept_as}"] if tried.kept_as else []),
+        ]
         for label, tried in trial.tried.items()
     }
     return Section("remarks", ("remark", "variants"), _by_text(said))

@@ -74,9 +74,11 @@ def _head(catalog: Catalog, builds: BuildRecord | None) -> list[str]:
 def _unoptimised(catalog: Catalog) -> str:
     """Return the sentence about how builds are optimised, which the tables do not say."""
     without = [
-        variant for variant in _sorted(catalog.variants.values()) if variant.interpreter and not variant.optimisations
+        variant.name
+        for variant in _sorted(catalog.variants.values())
+        if variant.interpreter and not variant.optimisations
     ]
-    but = f", but for {_names(without)}" if without else ""
+    but = f", but for {', '.join(without)}" if without else ""
     return f"What is compiled has profile-guided and link-time optimisation{but}."
 
 
@@ -176,7 +178,8 @@ def _modes(catalog: Catalog) -> list[str]:
 def _mode(variant: Variant, mode: Mode) -> tuple[str, ...]:
     words = [*(f"{name}={value}" for name, value in mode.environment.items()), " ".join(mode.options)]
     gil = mode.gil or variant.proof.gil
-    return label_of(variant.name, mode.name), _code(filter(None, words)) or NOTHING, gil.value, mode.summary
+    started = ", ".join(f"`{word}`" for word in words if word)
+    return label_of(variant.name, mode.name), started or NOTHING, gil.value, mode.summary
 
 
 def _differences(catalog: Catalog) -> list[str]:
@@ -220,21 +223,9 @@ def _owners(owners: list[Variant], catalog: Catalog) -> str:
 def _sorted(variants: Iterable[Variant]) -> list[Variant]:
     """Return the variants by name, 3.10 after 3.9."""
     return sorted(
-        variants, key=lambda variant: [int(part) if part.isdigit() else part for part in _parts(variant.name)]
+        variants,
+        key=lambda variant: [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", variant.name)],
     )
-
-
-def _parts(name: str) -> list[str]:
-    """Return a name split into text and digits."""
-    return re.split(r"([0-9]+)", name)
-
-
-def _names(variants: Iterable[Variant]) -> str:
-    return ", ".join(dict.fromkeys(variant.name for variant in variants))
-
-
-def _code(words: Iterable[str]) -> str:
-    return ", ".join(f"`{word}`" for word in words)
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

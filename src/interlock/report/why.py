@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
 
-from interlock.analysis.lock_sites import Cost, costs_by, differences
+from interlock.analysis.lock_sites import Cost, cost_of, costs_by, differences
 from interlock.report.tables import Section, figure_text
 from interlock.results.profiles import Acquires, Acquisitions, BenchmarkProfile, LockSites, Pauses, Site
 from interlock.untrusted import printable
@@ -89,9 +89,7 @@ def sections_of(label: str, profile: LockSites, unit: str) -> list[Section]:
         (
             site.lock,
             call_text(site),
-            *_cost_cells(
-                Cost(site.calls / profile.units, site.ns / profile.units, site.max_ns, site.woke_nobody / profile.units)
-            ),
+            *_cost_cells(cost_of([site], profile.units)),
             _file(site.caller) or "-",
             inside_text(site) or "-",
         )

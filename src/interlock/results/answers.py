@@ -65,12 +65,6 @@ class VariantAudit(Data):
             if package.origin is Origin.FAILED or any(i.error for i in package.imports)
         ]
 
-    @property
-    def gil_switchers(self) -> list[PackageAudit]:
-        """Return packages that own an extension module which switches the GIL back on, whoever imported it."""
-        owners = {imported.gil_package for imported in self.every_import if imported.gil_by}
-        return [package for package in self.packages if package.name in owners]
-
 
 class Audit(Data):
     """The output of audit --json: one set of requirements over variants."""

@@ -209,13 +209,6 @@ class Times(Data):
         return Times(**{key: round(mine[key] + theirs[key], 3) for key in mine})
 
 
-def duration_text(seconds: float) -> str:
-    """Return a duration as people say it: 90 s, 12 min, 2.5 h."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"
-
-
 class CellResult(Data):
     """A cell's outcome, and that of each of its benchmarks."""
 
@@ -302,6 +295,11 @@ class Experiment(Recorded):
     unfinished: list[str] = []  # workloads whose rounds or profiles something ended: `--resume` goes on with them
     ended_by: str = ""  # what ended it before all was decided: Ctrl-C, SIGTERM, a budget
     trial: Trial | None = None  # of a user's own images
+
+    @property
+    def engine(self) -> EngineName:
+        """Return the engine that it was measured with."""
+        return EngineName(self.host["engine"]["name"])
 
     @property
     def resume_command(self) -> str:

@@ -105,15 +105,12 @@ class CheckedClaims(Data):
     findings: list[CheckedClaim]
 
 
-class JudgedRatio(TestedRatio):
+class DecidedRatio(TestedRatio):
+    """A ratio with its verdict, the margin of 'same', and about how many more rounds would decide."""
+
     p_adjusted: float
     p_same: float
     verdict: str
-
-
-class DecidedRatio(JudgedRatio):
-    """A ratio with its verdict, the margin of 'same', and about how many more rounds would decide."""
-
     margin: float
     more_rounds: int | None
 
@@ -153,9 +150,10 @@ class JudgedVariant(Data):
 
 
 class TrialAnswer(Data):
-    """What a trial says; `known` is what was asked for, and what was seen before anything was timed."""
+    """What a trial says, and the commands that follow; `known` is what was asked for, and seen before any timing."""
 
     conclusion: str
+    next: list[str]
     verdicts: list[JudgedVariant]
     known: Trial
 

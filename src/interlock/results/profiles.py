@@ -178,7 +178,6 @@ class CellProfile(Data):
 
 
 UNNAMED = "unnamed"
-WAKES = ("wake", "wake_bitset", "wake_op")
 
 
 class Site(Data):
@@ -203,7 +202,7 @@ class Site(Data):
     @property
     def waits(self) -> bool:
         """Return whether the calls wait; a wake does not, and a yield is spent on waiting."""
-        return self.operation not in WAKES
+        return self.operation not in FUTEX_WAKES
 
 
 class Edge(Data):

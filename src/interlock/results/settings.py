@@ -90,4 +90,13 @@ class Settings(Data):
 
 def duration_word(seconds: float | None) -> str:
     """Return a duration as an option takes it; empty for none."""
-    return "" if seconds is None else f"{seconds:g}s"
+    return "" if seconds is None else f"{seconds:.15g}s"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as people say it: 90 s, 2.5 min, 12 min, 2.5 h."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 600:
+        return f"{seconds / 60:.1f}".removesuffix(".0") + " min"
+    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"

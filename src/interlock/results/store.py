@@ -67,13 +67,17 @@ def new_folder(results: Path, name: str | None, day: str) -> Path:
         return new_experiment(results, day)
     folder = results / name
     try:
-        # One that is empty is of an experiment that was killed before it had anything.
-        if folder.is_dir() and any(folder.iterdir()):
-            raise StoreError(file=str(folder), found="the folder exists already", todo="Choose another --name.")
+        require_free(folder)
         files.make_folder(folder)
     except OSError as error:
         raise files.cannot_write(folder, error) from None
     return folder
+
+
+def require_free(folder: Path) -> None:
+    """Raise StoreError for a folder that has more than a journal, which one that was killed early has left."""
+    if folder.is_dir() and any(path.name != JOURNAL_FILE for path in folder.iterdir()):
+        raise StoreError(file=str(folder), found="the folder exists already", todo="Choose another --name.")
 
 
 def new_experiment(results: Path, day: str) -> Path:

@@ -11,7 +11,7 @@ import difflib
 import re
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,10 @@ class TriedRow:
     def is_tried(self) -> bool:
         """Return whether it is proved: it has an image, and its mode can be set from outside."""
         return self.image.outcome.state is State.OK and not (self.mode and self.mode.options)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return self.mode.environment if self.mode else {}
 
     def note(self, **changes: Any) -> None:
         """Add to what is known of it."""

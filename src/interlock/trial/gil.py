@@ -8,16 +8,11 @@ from interlock.measure.processes import GIL_SWITCHED_ON
 from interlock.results.trials import GilStates
 
 
-def gil_switchers(log: str) -> list[str]:
-    """Return the modules that a log names as having switched the GIL on, each once."""
-    return list(dict.fromkeys(GIL_SWITCHED_ON.findall(log)))
-
-
 def gil_states(lines: Iterable[str], logs: Iterable[str]) -> GilStates | None:
     """Return what the GIL probe (a line for each process) and the interpreter's logs say; None if they say nothing."""
     # A process of the service may write there what it likes.
     reports = [words for words in (line.split(None, 3) for line in lines) if len(words) >= 3]
-    named = [module for log in logs for module in gil_switchers(log)]
+    named = [module for log in logs for module in GIL_SWITCHED_ON.findall(log)]
     off = [words for words in reports if words[1] == "0"]
     back = [words for words in off if words[2] == "1"]
     seen = [words[3].strip() for words in back if len(words) > 3]

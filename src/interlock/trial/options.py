@@ -15,7 +15,8 @@ from interlock.trial.workloads import ServicePlace
 
 LATENCY = ("-L", "--latency")
 ADDRESS = re.compile(r"^(?P<host>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)?:(?P<port>[0-9]{1,5})(?P<path>/\S*)?$")
-LOOPBACK = ("localhost", "127.0.0.1")
+# An address is never the service's, which gets one when it starts: this is whoever asks, or another service.
+NO_NAME = re.compile(r"localhost|[0-9.]+", re.IGNORECASE)
 EXPOSED_TCP = re.compile(r"^([0-9]{1,5})/tcp$")
 NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 # What a trial tries by default: releases that still get fixes, with and without the GIL.
@@ -34,10 +35,10 @@ def parse_address(text: str) -> ServiceAddress:
         raise UsageError(
             key="--http", found=f"'{text}' is not [HOST]:PORT[/PATH]", todo="Give port and path: --http :8000/health."
         )
-    if match["host"] in LOOPBACK:
+    if match["host"] and NO_NAME.fullmatch(match["host"]):
         raise UsageError(
             key="--http",
-            found=f"'{match['host']}' is the container that asks, and the service runs in another one",
+            found=f"'{match['host']}' is no name of the service, which runs in a container of its own",
             todo=f"Leave the host out: --http :{match['port']}{match['path'] or '/'}.",
         )
     return ServiceAddress(port=int(match["port"]), path=match["path"] or "/", host=match["host"] or "")

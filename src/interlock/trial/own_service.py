@@ -28,7 +28,7 @@ FRAMEWORKS = (
     "aiohttp", "tornado", "pyramid", "bottle",
 )  # fmt: skip
 PORT_OF_COMMAND = re.compile(r"(?:--port[= ]|--bind[= ]\S*?:|-b \S*?:|0\.0\.0\.0:|http\.server )(\d{2,5})\b")
-HEALTH = re.compile(r"https?://[\w.\[\]]+:(\d{2,5})(/[^\s\"'|]*)")
+HEALTH = re.compile(r"https?://[\w.\[\]]+:(\d{2,5})(/[^\s\"'|;)\\]*)")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,8 @@ def _of_compose(path: Path) -> dict[str, Any]:
 
 def _ports(service: Mapping[str, Any], where: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for port in service.get("ports") or ():
+    listed = service.get("ports")
+    for port in listed if isinstance(listed, list) else ():
         inside = str(port.get("target", "") if isinstance(port, dict) else port).rpartition(":")[2].partition("/")[0]
         if inside.isdigit():
             found = {"port": int(inside), "port_by": where}

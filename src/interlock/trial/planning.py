@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.catalog import project
+from interlock.catalog import selection
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.engine.docker import DockerEngine
@@ -46,13 +46,13 @@ class Variants:
 
     def labels(self, chosen: Sequence[str] | None) -> list[str]:
         """Return the named variants and modes, or those of the usual variants that are built; UsageError for none."""
-        if chosen is None:
+        if not chosen:
             return self._ready()
         known = self.known.variants
         for name in (split_label(label)[0] for label in chosen):
-            if name not in {*known, project.EVERYTHING}:
+            if name not in {*known, selection.EVERYTHING}:
                 raise UsageError(key="--variants", found=f"there is no variant '{name}'", todo=nearest(name, known))
-        return project.select_labels(known, list(chosen))
+        return selection.select_labels(known, list(chosen))
 
     def _ready(self) -> list[str]:
         usual = usual_variants(self.known.variants)

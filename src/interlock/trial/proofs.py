@@ -57,16 +57,13 @@ class Proofs:
 
     @contextmanager
     def _service_of(self, row: TriedRow) -> Iterator[UserService]:
-        environment = row.mode.environment if row.mode else {}
-        cpus = self.workload.user.cpus if self.workload.user else ""
-        start = OwnStart(row.image.image_id, environment, cpus=cpus, gil_probed=True)
+        start = OwnStart(row.image.image_id, row.environment, cpus=self.workload.of_user.cpus, gil_probed=True)
         with self.network.started(start) as container:
             yield UserService(self.network, self.workload, container)
 
     def _prove(self, row: TriedRow) -> None:
-        environment = row.mode.environment if row.mode else {}
         if self.checks.test_argv is not None:
-            start = OwnStart(row.image.image_id, environment, self.checks.test_argv, gil_probed=True)
+            start = OwnStart(row.image.image_id, row.environment, self.checks.test_argv, gil_probed=True)
             with self.network.started(start) as tests:
                 code = tests.wait(self.checks.deadline_s)
                 _note_gil(row, tests)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -148,6 +149,15 @@ def test_what_was_not_measured_is_no_reason_to_stay() -> None:
     assert pick.next == ["interlock matrix --workloads locks --variants base,x --baseline base"]
 
 
+def test_without_the_file_of_the_baseline_everything_is_to_be_measured() -> None:
+    """It was a ValueError, after the damaged file was removed as its error says."""
+    whole = make_evidence({label: {"locks/queue": noisy(one)} for label, one in (("base", 1), ("fast", 0.5))})
+    pick = advice_on(replace(whole, figures=make_evidence({"fast": {"locks/queue": SIX}}).figures))
+    assert (pick.decision, pick.not_measured, pick.contenders) == (Decision.MEASURE, ["base", "fast"], [])
+    assert pick.answer.count("base") == 1
+    assert "only" not in pick.answer
+
+
 def test_an_experiment_of_one_row_is_no_reason_to_stay() -> None:
     """It was 'stay: nothing else meets the constraints', although nothing else was there to meet them."""
     pick = advice_on(make_evidence({"base": {"locks/queue": SIX}}))
@@ -214,15 +224,20 @@ def test_if_nothing_meets_the_constraints_there_is_nothing_to_do() -> None:
 
 
 def audits_of(**errors: str) -> tuple[Callable[[str], VariantAudit], list[str]]:
-    """An audit in which a module fails to import on the variants that are named, and whom it was asked about."""
+    """An audit in which a module fails to import on the variants that are named, and whom it was asked about.
+
+    Without an error the package cannot be installed there.
+    """
     asked: list[str] = []
 
     def audit(name: str) -> VariantAudit:
         asked.append(name)
-        imports = [ModuleImport(module="six", error=errors.get(name, ""))]
-        return VariantAudit(
-            variant=name, outcome=OK, packages=[PackageAudit(name="six", origin=Origin.WHEEL, imports=imports)]
-        )
+        package = PackageAudit(name="six", origin=Origin.WHEEL, imports=[ModuleImport(module="six")])
+        if name in errors:
+            imports = [ModuleImport(module="six", error=errors[name])] if errors[name] else []
+            origin = Origin.WHEEL if imports else Origin.FAILED
+            package = package.model_copy(update={"origin": origin, "imports": imports})
+        return VariantAudit(variant=name, outcome=OK, packages=[package])
 
     return audit, asked
 
@@ -250,10 +265,13 @@ def test_dependencies_that_do_not_fit_are_tried_on_the_next_one_and_the_baseline
     assert [one.variant for one in advice_on(evidence).audits] == ["best", "base", "good"]
 
 
-def test_what_fails_on_the_baseline_as_well_excludes_nobody() -> None:
-    audit, asked = audits_of(best="ImportError", base="ImportError")
-    ranked = decide_with_audits(make_evidence(FIELD), audit)[1]
-    assert (ranked.chosen and ranked.chosen.label, asked) == ("best", ["best", "base"])
+@pytest.mark.parametrize("error", ["ImportError", ""])
+def test_what_fails_on_the_baseline_as_well_excludes_neither_and_is_said(error: str) -> None:
+    """The baseline was excluded by it, and each image on which a package cannot be installed anywhere."""
+    audit, asked = audits_of(best=error, base=error)
+    evidence, ranked = decide_with_audits(make_evidence(FIELD), audit)
+    assert (ranked.chosen and ranked.chosen.label, asked, ranked.excluded) == ("best", ["best", "base"], [])
+    assert re.search(r"dependencies .*\bsix\b.*\bbase\b", provenance(advice_on(evidence)))
 
 
 def test_if_dependencies_fit_nothing_that_is_faster_the_answer_is_to_stay() -> None:
@@ -463,6 +481,9 @@ def test_a_full_experiment_of_this_machine_is_not_to_be_repeated() -> None:
     assert advice_on(full).next == []
     assert advice_on(make_evidence(figures, experiment={"settings": settings}, shipped=True)).next != []
     assert advice_on(make_evidence(figures)).next != []
+    # It said 'MEASURE first' and no command.
+    lacking = make_evidence({**figures, "slow": {"startup/pass": SIX}}, experiment={"settings": settings})
+    assert advice_on(lacking).next == ["interlock matrix --workloads locks --variants base,slow --baseline base"]
 
 
 def test_ties_with_the_chosen_one_and_warnings_are_noted() -> None:

@@ -48,8 +48,7 @@ def test_a_weight_that_is_no_number_above_0_is_refused(weight: str) -> None:
     assert f"'download={weight}'" in error.found
 
 
-def test_no_weight_and_two_weights_of_one_workload_are_refused() -> None:
-    assert refused(parse_weights, []).key == "--workload"
+def test_two_weights_of_one_workload_are_refused() -> None:
     assert "'download'" in refused(parse_weights, ["download=3", "startup", "download=1"]).found
 
 

@@ -279,7 +279,6 @@ def test_the_twin_is_no_contender() -> None:
     figures: Figures = {label: {"locks/queue": SIX} for label in ("base", "base+twin", "base+fast", "x")}
     evidence = make_evidence(figures)
     assert evidence.labels == ["base", "base+fast", "x"]
-    assert evidence.twin == "base+twin"
 
 
 def test_the_memory_of_a_contender_is_the_most_of_the_benchmarks_that_count() -> None:

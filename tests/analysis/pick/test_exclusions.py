@@ -139,6 +139,21 @@ def test_what_has_no_figure_in_a_benchmark_that_counts_is_excluded_with_its_outc
     assert exclusion_reasons(make_evidence(figures, weights=["locks/queue"]), "half") == []
 
 
+NOT_REACHED = Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first")
+
+
+def test_what_the_end_of_an_experiment_came_before_is_not_measured_and_not_excluded() -> None:
+    """A Ctrl-C excluded every row that waited for its build or its first values."""
+    figures = {"base": {"locks/queue": SIX}, "x": {"startup/pass": SIX}}
+    cells = [make_cell("base"), make_cell("x", outcome=NOT_REACHED), make_cell("x", "startup")]
+    for changed in ({"cells": cells}, images(NOT_REACHED)):
+        evidence = make_evidence(figures, experiment=changed)
+        assert exclusion_reasons(evidence, "x") == []
+        assert unmeasured(evidence, "x") == ["locks"]
+    evidence = make_evidence(figures, experiment={"cells": [make_cell("base")], **images(NOT_REACHED)})
+    assert elsewhere_unmeasured(evidence) == ["x"]
+
+
 def test_a_cell_that_is_ok_and_has_lost_its_file_is_not_measured() -> None:
     evidence = make_evidence({"base": {"locks/queue": SIX}, "x": {"locks/queue": SIX}})
     lost = replace(evidence, figures=make_evidence({"base": {"locks/queue": SIX}}).figures)
@@ -267,6 +282,8 @@ def risks(variant: dict[str, Any] | None = None, local: LocalImage = LocalImage.
         ({"phase": "bugfix", "end_of_life": "2029-10-31"}, ("bug fixes", "2029-10-31")),
         ({"phase": "security", "end_of_life": "2029-10-31"}, ("security fixes only", "2029-10-31")),
         ({"phase": "bugfix"}, ("bug fixes", "not announced")),
+        # Its file says 'security', but the day has passed.
+        ({"phase": "security", "end_of_life": "2026-11-20"}, ("no fixes", "2026-11-20")),
     ],
 )
 def test_the_support_phase_and_its_end_are_always_said(support: dict[str, Any], said: tuple[str, str]) -> None:

@@ -37,15 +37,20 @@ class NoImages:
 
 
 class NoRegistry:
-    """Raises nothing when it is asked to pull, as an engine's own API does."""
+    """Raises nothing when it is asked to pull, as an engine's own API does: what goes wrong is among its events."""
 
-    def pull(self, reference: str) -> str:
-        return f"pulling {reference}"
+    def __init__(self, error: str = "") -> None:
+        self.error = error
+
+    def pull(self, reference: str, **_: Any) -> list[dict[str, str]]:
+        return [{"status": f"pulling {reference}"}, *([{"error": self.error}] if self.error else [])]
 
 
 class Engine:
     images = NoImages()
-    api = NoRegistry()
+
+    def __init__(self, error: str = "") -> None:
+        self.api = NoRegistry(error)
 
 
 @pytest.fixture
@@ -78,6 +83,23 @@ def test_where_mmdebstrap_is_missing_the_error_says_what_to_install(
         bases.ensure_base(Engine(), base, tmp_path / "cache", lambda _: None)
     assert "apt-get install mmdebstrap" in raised.value.todo
     assert base.reference in raised.value.found
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "todo"),
+    [
+        ("toomanyrequests: slow down", "slow down", "apt-get install mmdebstrap"),
+        ("write: no space left on device", "no space left", "docker system df"),
+    ],
+)
+def test_what_an_engine_says_while_it_pulls_is_the_reason(
+    base: Base, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: str, said: str, todo: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineError) as raised:
+        bases.ensure_base(Engine(error), base, tmp_path / "cache", lambda _: None)
+    assert said in raised.value.found
+    assert todo in raised.value.todo
 
 
 @pytest.fixture
@@ -180,3 +202,17 @@ def test_a_mirror_that_has_nothing_of_debian_is_named(
     with pytest.raises(EngineError) as raised:
         bases.make_layer(base, tmp_path / "layer.tar", "no registry")
     assert url in raised.value.found
+
+
+def test_a_disk_that_is_full_is_not_taken_for_a_mirror_that_does_not_answer(
+    base: Base, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "mmdebstrap"
+    program.write_text("#!/bin/sh\necho 'E: tar: ./usr/bin/perl: No space left on device' >&2\nexit 25\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", "http://debian.example/debian")
+    monkeypatch.setattr(bases, "KEYRINGS", (program,))
+    with pytest.raises(EngineError) as raised:
+        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
+    assert "df -h" in raised.value.todo

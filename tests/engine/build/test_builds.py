@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from docker.errors import ImageNotFound
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,6 +91,18 @@ def test_what_is_looked_up_is_planned_once(project: Path, monkeypatch: pytest.Mo
     assert planned == [VARIANT, "cpython-2.7"]
 
 
+@pytest.mark.parametrize("name", [VARIANT, "official-3.13"])
+def test_nothing_is_pulled_to_look_up_what_there_is(project: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """What is missing is pulled and made once that was announced."""
+    monkeypatch.setattr(builds, "find_base", lambda *_: None)
+    monkeypatch.setattr(builds, "find_pulled", lambda *_: None)
+    monkeypatch.setattr(builds, "ensure_base", None)
+    monkeypatch.setattr(builds, "pull", None)
+    options = BuildOptions(project, project / "cache")
+    (missing,) = DockerEngine(SimpleNamespace()).look_up(catalogs.load(project), [name], options)
+    assert missing.outcome == Outcome(state=State.UNAVAILABLE, reason=builds.NOT_BUILT)
+
+
 @pytest.mark.parametrize(
     ("names", "stages"),
     [
@@ -111,6 +124,21 @@ def test_what_builds_share_is_built_once_before_they_are_built_side_by_side(
     builder = builds.ImageBuilder(None, known, BuildOptions(project, project / "cache"), lambda *_: None)
     builder.workers([builder.plan(known.variants[name].at(known.variants[name].version)) for name in names])
     assert built == stages
+
+
+def test_an_image_that_somebody_removes_before_its_proof_is_a_failed_build_of_that_variant(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: Any, **__: Any) -> None:
+        raise ImageNotFound("no such image")
+
+    monkeypatch.setattr(builds, "build_image", lambda *_: "sha256:made")
+    client = SimpleNamespace(images=SimpleNamespace(remove=gone), containers=SimpleNamespace(create=gone))
+    known = catalogs.load(project)
+    builder = builds.ImageBuilder(client, known, BuildOptions(project, project / "cache"), lambda *_: None)
+    built = builds.build_one(builder, plan(project))
+    assert built.outcome.state is State.FAILED
+    assert "no such image" in built.outcome.reason
 
 
 def test_what_is_generated_of_a_helper_is_as_it_would_be_rendered_now(project: Path) -> None:

@@ -49,13 +49,14 @@ def needs(sha256: str, file: str = WHEEL, place: str = RELEASE) -> Variant:
     return make_variant(finish={"steps": ["a.sh"], "downloads": [download]})
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"])
 def test_a_mirror_that_is_a_folder_goes_into_the_context_with_what_the_variant_needs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheme: str
 ) -> None:
     library, missing = make_library("pth.tgz"), make_library("other.tgz")
     for name in ("pth.tgz", "Python-3.13.1.tgz", "unrelated.tgz", "wheel.whl"):
         (tmp_path / name).write_bytes(name.encode())
-    monkeypatch.setenv(MIRROR, str(tmp_path))
+    monkeypatch.setenv(MIRROR, f"{scheme}{tmp_path}")
     finish = {"steps": ["a.sh"], "downloads": [make_download("wheel.whl")]}
     variant = make_variant(libraries=[library, missing], finish=finish)
     assert sources.mirror_url() == ""

@@ -21,6 +21,7 @@ from interlock.engine.host.prefixes import PrefixBuilder
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State, fallback_lines
 from tests.builders import make_download
+from tests.fakes import Answer, Asked, serving
 from tests.integration.toys import add_channel, toy_of_channel
 
 NEW, OLD = "9.9.2", "9.9.1"
@@ -137,6 +138,16 @@ def test_where_there_is_nothing_at_all_the_build_of_the_newest_says_so(upstream:
     assert built.outcome.state is State.UNAVAILABLE
     assert "127.0.0.1" in built.outcome.reason
     assert any(NEW in step for step in upstream.steps)
+
+
+def test_a_page_in_place_of_a_file_is_no_source() -> None:
+    def answer(asked: Asked) -> Answer:
+        kind = "text/html; charset=utf-8" if asked.path.startswith("/login") else "application/x-xz"
+        return Answer(200, b"", {"Content-Type": kind})
+
+    with serving(answer) as port:
+        assert places.why_not(f"http://127.0.0.1:{port}/login/a.tar.xz")
+        assert places.why_not(f"http://127.0.0.1:{port}/a.tar.xz") == ""
 
 
 @pytest.mark.needs("gcc")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,11 @@ def test_an_option_that_is_of_images_is_refused_before_anything_is_built(tmp_pat
     with pytest.raises(UsageError) as caught:
         HostEngine(ROOT, tmp_path).build(catalogs.load(ROOT), [], options, lambda *_: None)
     assert caught.value.key == "--verify"
+
+
+def test_a_user_without_a_name_is_told_by_the_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert HostEngine(ROOT, tmp_path).facts()["user"] == str(os.getuid())

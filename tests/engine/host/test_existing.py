@@ -9,6 +9,7 @@ import platform
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,12 +106,26 @@ def test_the_users_own_mirror_comes_first(served: str, tmp_path: Path, monkeypat
     assert build(variant(sha256, served), tmp_path).outcome.state is State.OK
 
 
-def test_an_interpreter_without_the_plain_name_is_used_by_links(tmp_path: Path) -> None:
+def installed(tmp_path: Path, python: str) -> tuple[Path, Variant]:
+    """A folder that has an interpreter of this name, and the variant that declares it."""
     packed(tmp_path / "served")
     place = tmp_path / "served/toy"
-    (place / "bin/python9").rename(place / "bin/python9.9")
-    declared = {"places": [str(place)], "python": "python9.9"}
-    one = make_variant("one", version=ANSWERS["version"], interpreter=None, prefix=declared)
+    (place / "bin/python9").rename(place / "bin" / python)
+    declared = {"places": [str(place)], "python": python}
+    return place, make_variant("one", version=ANSWERS["version"], interpreter=None, prefix=declared)
+
+
+def test_what_others_installed_outlives_a_build_that_is_forced(tmp_path: Path) -> None:
+    place, one = installed(tmp_path, "python")
+    before = sorted(place.rglob("*"))
+    forced = replace(builder(one, tmp_path), options=BuildOptions(ROOT, tmp_path / "cache", rebuild="1"))
+    (built,) = builds.build(forced, [one.name])
+    assert sorted(place.rglob("*")) == before
+    assert (built.outcome.state, built.image_id, built.reused) == (State.OK, str(place), True)
+
+
+def test_an_interpreter_without_the_plain_name_is_used_by_links(tmp_path: Path) -> None:
+    place, one = installed(tmp_path, "python9.9")
     built = build(one, tmp_path)
     assert built.outcome.state is State.OK, built.outcome.reason
     assert Path(built.image_id).is_relative_to(tmp_path / "cache")

@@ -9,9 +9,12 @@ import pytest
 from interlock.catalog import project as catalogs
 from interlock.engine.build import builds
 from interlock.engine.host import packages, prefixes
+from interlock.engine.host.account import MYSELF
 from interlock.engine.protocol import BuildOptions
+from interlock.engine.side_by_side import side_by_side
+from interlock.errors import EngineError
 from interlock.results.experiments import State
-from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_variant
+from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_built, make_variant
 from tests.integration.toys import toy_tarball, toy_variant
 
 
@@ -69,3 +72,56 @@ def test_packages_whose_record_was_cut_short_are_installed_anew(tmp_path: Path, 
     assert packages._packages_record(record) is None
     packages.HostInstaller(catalogs.load(ROOT), tmp_path, lambda *_: None).tidy()
     assert not record.parent.exists()
+
+
+def put_python(prefix: Path, lines: str) -> None:
+    """Write an interpreter that is a shell script."""
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "bin/python").write_text(f"#!/bin/sh\n{lines}\n")
+    (prefix / "bin/python").chmod(0o755)
+
+
+def test_packages_that_cannot_be_installed_are_named_with_pips_reason(tmp_path: Path) -> None:
+    put_python(tmp_path / "prefix", '[ "$3" != install ] || { echo note >&2; echo "ERROR: no answer" >&2; exit 1; }')
+    installer = packages.HostInstaller(catalogs.load(ROOT), tmp_path / "cache", lambda *_: None)
+    image = make_built("one").model_copy(update={"image_id": str(tmp_path / "prefix")})
+    outcome = installer.ensure(image, ["one==1", "two==2"]).outcome
+    assert outcome.state is State.FAILED
+    assert "one==1, two==2: ERROR: no answer" in outcome.reason
+    assert "note" not in outcome.reason
+
+
+def test_what_pip_is_told_of_the_users_own_installations_is_not_told_it_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PIP_USER", "PIP_REQUIRE_VIRTUALENV"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple")
+    told = prefixes.network_settings(tmp_path, MYSELF)
+    assert (told["PIP_USER"], told["PIP_REQUIRE_VIRTUALENV"]) == ("0", "0")
+    assert told["PIP_INDEX_URL"] == "https://index.example/simple"
+
+
+@pytest.mark.needs("gcc")
+def test_a_disk_of_this_machine_that_is_full_is_told_as_one(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+    with pytest.raises(EngineError) as raised:
+        build(project, tmp_path, "echo cannot write: No space left on device; exit 1")
+    assert f"df -h {tmp_path}/cache" in raised.value.todo
+
+
+@pytest.mark.needs("gcc")
+def test_a_prefix_that_two_build_at_the_same_time_is_built_once(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+    began = f"echo began >> {tmp_path}/began; sleep 0.5"
+    toy_variant(project, "toy", "toy.tgz", toy_tarball(tmp_path / "mirror", "toy.tgz", configure=began))
+    options = BuildOptions(project, tmp_path / "cache")
+    builder = prefixes.PrefixBuilder(catalogs.load(project), options, lambda *_: None)
+    plan = builder.plan(builder.known.variants["toy"])
+    made = sorted(built.reused for built in side_by_side(builder.make, [plan, plan], 2))
+    assert made == [False, True]
+    assert (tmp_path / "began").read_text().count("began") == 1

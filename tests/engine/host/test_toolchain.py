@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import platform
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from interlock.catalog import project as catalogs
-from interlock.engine.host import fetching, toolchain
+from interlock.engine.build.image import read_context
+from interlock.engine.host import checks, fetching, toolchain
 from interlock.engine.host.prefixes import PrefixBuilder
 from interlock.engine.host.toolchain import Need
 from interlock.engine.protocol import BuildOptions
@@ -27,6 +31,13 @@ def test_a_program_is_looked_for_by_path_and_a_header_by_the_compiler() -> None:
     ]
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_remembered() -> Iterator[None]:
+    yield
+    toolchain.compiler.cache_clear()
+    toolchain.identity.cache_clear()
+
+
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A PATH with nothing on it but what a test puts there."""
@@ -34,8 +45,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def put(folder: Path, name: str) -> None:
-    (folder / name).write_text("#!/bin/sh\n", encoding="utf-8")
+def put(folder: Path, name: str, line: str = ":") -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
     (folder / name).chmod(0o755)
 
 
@@ -48,6 +59,16 @@ def test_packages_are_named_for_fedora(programs: Path) -> None:
     assert toolchain.install_command([ABSENT, NO_HEADER]) == "dnf install some-package-devel none-devel"
 
 
+def test_no_command_is_shown_for_what_no_package_has(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(programs, "dnf")
+    monkeypatch.setattr(toolchain, "needs", lambda **_: (*toolchain.PTH_NEEDS, ABSENT))
+    monkeypatch.setattr(toolchain, "missing", list)
+    (check,) = checks.of_packages()
+    assert (check.found.split()[0], check.fix) == ("1", "dnf install some-package-devel")
+    monkeypatch.setattr(toolchain, "needs", lambda **_: toolchain.PTH_NEEDS)
+    assert list(checks.of_packages()) == []
+
+
 def test_without_a_compiler_a_source_is_unavailable_and_everything_that_is_needed_is_named_at_once(
     programs: Path, tmp_path: Path
 ) -> None:
@@ -58,6 +79,25 @@ def test_without_a_compiler_a_source_is_unavailable_and_everything_that_is_neede
         builder.plan(known.variants["cpython-3.13"])
     assert raised.value.todo.startswith("apt-get install gcc libc6-dev patch")
     assert " make" not in raised.value.todo
+
+
+def test_an_interpreter_by_another_compiler_needs_that_one_and_is_known_by_it(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = catalogs.load(ROOT)
+    builder = PrefixBuilder(known, BuildOptions(ROOT, tmp_path), lambda *_: None)
+    monkeypatch.setattr(toolchain, "PROGRAMS", ())
+    builder.plan(known.variants["cpython-3.14"])
+    with pytest.raises(SourceUnavailableError) as raised:
+        builder.plan(known.variants["cpython-3.14-clang"])
+    assert raised.value.todo == "apt-get install clang-19."
+    plans = []
+    for version in ("19.1.7", "19.1.8"):
+        put(programs, "clang-19", f"echo clang version {version}")
+        toolchain.compiler.cache_clear()
+        toolchain.identity.cache_clear()
+        plans.append(builder.plan(known.variants["cpython-3.14-clang"]).content_hash)
+    assert len({*plans}) == 2
 
 
 @pytest.mark.needs("gcc")
@@ -95,8 +135,61 @@ def test_instruments_are_made_anew_once_the_tools_of_another_probe_are_here(prog
 
 @pytest.mark.needs("gcc")
 def test_a_library_that_is_missing_is_a_part_of_what_a_build_is_known_by(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = toolchain.identity()
+    before = toolchain.identity(toolchain.GCC)
     monkeypatch.setattr(toolchain, "LIBRARIES", (*toolchain.LIBRARIES, NO_HEADER))
     toolchain.identity.cache_clear()
-    assert toolchain.identity() != before
+    assert toolchain.identity(toolchain.GCC) != before
+
+
+@pytest.mark.needs("gcc")
+def test_a_system_that_does_not_say_which_it_is_has_an_identity_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> None:
+        raise OSError(errno.ENOENT, "Unable to read files /etc/os-release, /usr/lib/os-release")
+
     toolchain.identity.cache_clear()
+    monkeypatch.setattr(platform, "freedesktop_os_release", nowhere)
+    assert f"host {platform.system()} {platform.machine()}" in toolchain.identity(toolchain.GCC)
+
+
+@pytest.fixture
+def project_of_pth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose only instrument is what modes preload: a copy of tmp_path/source, if that is there."""
+    for name in ("_compile_programs", "_make_profiler", "_copy_strace"):
+        monkeypatch.setattr(toolchain, name, lambda *_: None)
+    monkeypatch.setattr(toolchain, "missing", lambda _: [])
+    instruments = tmp_path / "project/dockerfiles/instruments"
+    instruments.mkdir(parents=True)
+    (instruments / "fetch.sh").touch()
+    without = f'exit "$(cat {tmp_path}/code)"'
+    script = f'[ -f {tmp_path}/source ] || {without}; cp {tmp_path}/source "$PREFIX/{toolchain.PTH}"'
+    (instruments / "pth.sh").write_text(script)
+    (tmp_path / "code").write_text("69")
+    return tmp_path / "project"
+
+
+def test_instruments_that_another_process_made_meanwhile_are_taken(
+    project_of_pth: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def by_another(*_: object) -> None:
+        made = tmp_path / "cache/instruments" / toolchain.instruments_identity(files)
+        made.mkdir()
+        (made / "launch").touch()
+
+    files = read_context(project_of_pth / "dockerfiles/instruments")
+    monkeypatch.setattr(toolchain, "_copy_strace", by_another)
+    made = toolchain.ensure_instruments(project_of_pth, tmp_path / "cache")
+    assert [path.name for path in made.iterdir()] == ["launch"]
+    assert [path.name for path in made.parent.iterdir()] == [made.name]
+
+
+@pytest.mark.parametrize("code", toolchain.NO_SOURCE)
+def test_what_modes_preload_is_made_once_a_place_has_its_source(
+    project_of_pth: Path, tmp_path: Path, code: int
+) -> None:
+    (tmp_path / "code").write_text(str(code))
+    made = toolchain.ensure_instruments(project_of_pth, tmp_path / "cache")
+    assert list(made.iterdir()) == []
+    (tmp_path / "source").write_text("a library")
+    assert toolchain.ensure_instruments(project_of_pth, tmp_path / "cache") == made
+    assert [path.name for path in made.iterdir()] == [toolchain.PTH]
+    assert [path.name for path in made.parent.iterdir()] == [made.name]

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from interlock.catalog.variants import Gil
+from interlock.engine.ended import Ended
 from interlock.engine.packages import audit
 from interlock.engine.packages.audit import (
     Distribution,
@@ -26,9 +28,10 @@ from interlock.engine.packages.audit import (
     owners,
     package_rows,
 )
+from interlock.engine.packages.pip_container import PipContainer
 from interlock.engine.packages.pip_report import Resolved
-from interlock.engine.packages.requirements import Line
-from interlock.engine.packages.resolving import Resolution, Unmet, Wheel
+from interlock.engine.packages.requirements import Line, Requirements
+from interlock.engine.packages.resolving import Resolution, Resolver, Unmet, Wheel, with_user
 from interlock.results.answers import ModuleImport, Origin
 from tests.builders import ROOT
 
@@ -50,7 +53,9 @@ def wheel(name: str, **more: object) -> Wheel:
 
 
 def test_each_top_level_module_has_a_process_and_the_extension_modules_have_one_together() -> None:
-    jobs = import_jobs([LXML, SCRAPE, PIP], [wheel("lxml"), wheel("Scrape.It")], Gil.OFF, ["app.main"])
+    wheels = [wheel("lxml"), wheel("Scrape.It")]
+    jobs = import_jobs([LXML, SCRAPE, PIP], wheels, Gil.OFF, ["app.main"])
+    assert [job.modules for job in import_jobs([LXML, SCRAPE, PIP], wheels, Gil.ON, [])] == [["lxml"], ["scrape"]]
     assert [(job.package, job.modules, job.is_sweep) for job in jobs] == [
         ("lxml", ["lxml"], False),
         ("lxml", ["lxml._path", "lxml.etree"], True),
@@ -74,18 +79,19 @@ def test_the_switcher_is_named_with_its_own_package_whoever_imported_it() -> Non
     }
 
 
-def test_of_extension_modules_it_is_told_who_switches_and_who_lacks_a_library() -> None:
-    sweep = ImportJob("lxml", ["lxml.a", "lxml.b", "lxml.c", "lxml.d"], 1, is_sweep=True)
+def test_of_extension_modules_it_is_told_who_switches_and_of_those_built_here_who_lacks_a_library() -> None:
+    built, *_ = [one for one in import_jobs([LXML], [wheel("lxml", build_s=1.0)], Gil.ON, []) if one.is_sweep]
+    ready, *_ = [one for one in import_jobs([LXML], [wheel("lxml")], Gil.OFF, []) if one.is_sweep]
     answers = [
         ImportResult("lxml.a", "", ""),
         ImportResult("lxml.b", "ImportError: not meant to be imported", ""),
         ImportResult("lxml.c", LACKS, ""),
         ImportResult("lxml.d", "TypeError: too late", "lxml.d"),
     ]
-    assert imports_by_package([sweep], [answers], owners([LXML]))["lxml"] == [
-        ModuleImport(module="lxml.c", error=LACKS),
-        ModuleImport(module="lxml.d", gil_by="lxml.d", gil_package="lxml"),
-    ]
+    lacks = ModuleImport(module="lxml.c", error=LACKS)
+    switches = ModuleImport(module="lxml.d", gil_by="lxml.d", gil_package="lxml")
+    assert imports_by_package([built], [answers], owners([LXML]))["lxml"] == [lacks, switches]
+    assert imports_by_package([ready], [answers], owners([LXML]))["lxml"] == [switches]
 
 
 def test_a_row_says_how_its_package_came_and_who_asked() -> None:
@@ -96,14 +102,60 @@ def test_a_row_says_how_its_package_came_and_who_asked() -> None:
             (resolved("six"), None),
             (resolved("yaml", is_wheel=False), None),
         ],
-        [Unmet("mysqlclient", "no pkg-config", needed_by=["app"])],
+        [Unmet("mysqlclient", "no pkg-config", Line("{path}[x]", "r.txt", 1, path=Path("lib")), needed_by=["app"])],
     )
     wheels = [wheel("lxml"), wheel("six"), wheel("yaml", build_s=2.5)]
     lxml, mysqlclient, six, yaml = package_rows(resolution, wheels, {}, {"six": [ModuleImport(module="six")]})
     assert (lxml.origin, lxml.requirement) == (Origin.WHEEL, "r.txt:3 lxml>=6")
     assert (mysqlclient.origin, mysqlclient.reason, mysqlclient.needed_by) == (Origin.FAILED, "no pkg-config", ["app"])
+    assert mysqlclient.requirement == "r.txt:1 lib[x]"
     assert (six.needed_by, six.imports) == (["lxml"], [ModuleImport(module="six")])
     assert (yaml.origin, yaml.build_s) == (Origin.BUILT, 2.5)
+
+
+class Refusing(PipContainer):
+    """A container whose pip can do nothing."""
+
+    def put(self, places: object) -> None:
+        pass
+
+    def run(self, *_: object, **__: object) -> Ended:
+        return Ended(1, "ERROR: no")
+
+
+def test_what_has_no_name_is_told_by_its_folder_or_by_its_address_without_a_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    address = Line("git+https://me:secret@example.org/x", "r.txt", 2)
+    wanted = Requirements([Line("{path}", "r.txt", 1, path=Path()), address])
+    nothing: Any = None
+    found = Resolver(Refusing(nothing), wanted, lambda _: None).resolve()
+    assert [one.name for one in found.failures] == [tmp_path.name, "git+https://example.org/x"]
+
+
+def test_no_index_is_asked_for_wheels_of_what_comes_from_a_named_place() -> None:
+    asked = Line("a==1.0", "r.txt", 1, "a")
+    here = Line("lib @ file://{path}", "r.txt", 2, "lib", Path("lib"))
+    there = Line("own @ https://example.org/own-1.0.zip", "r.txt", 3, "own")
+    source = replace(resolved("x", is_wheel=False), place="https://example.org/x.zip")
+    packages = [(replace(source, name="deep"), None), (replace(source, name="own"), there), (resolved("ready"), None)]
+    failures = [Unmet("a", "no", asked), Unmet("lib", "no", here), Unmet("far", "no")]
+    assert Resolution(packages, failures).without_wheel == {"deep": "1.0", "a": "1.0", "far": ""}
+
+
+@pytest.mark.parametrize(
+    ("line", "reported", "user"),
+    [
+        ("x @ git+https://${TOKEN}@example.org/x@main", "", "${TOKEN}@"),
+        ("git+https://me:secret@example.org/x", "", "me:secret@"),
+        ("x @ git+ssh://git@example.org/x", "git@", "git@"),
+        ("x==1", "", ""),
+    ],
+)
+def test_what_is_fetched_again_is_fetched_as_the_user_of_its_line(line: str, reported: str, user: str) -> None:
+    package = replace(resolved("x"), spec=f"x @ git+https://{reported}example.org/x@0a")
+    assert with_user(package, Line(line, "r.txt", 1)).spec == f"x @ git+https://{user}example.org/x@0a"
 
 
 def test_a_wheel_that_could_not_be_built_or_installed_is_a_failure_without_imports() -> None:
@@ -114,12 +166,6 @@ def test_a_wheel_that_could_not_be_built_or_installed_is_a_failure_without_impor
         (Origin.FAILED, "cannot be installed: no", [], None),
         (Origin.FAILED, "x.c:1: error: no", [], 9.0),
     ]
-
-
-def test_paths_of_this_machine_are_shown_as_people_wrote_them() -> None:
-    failed = Unmet("lib", "no", line=Line("{path}[x]", "r.txt", 1, path=Path("lib")))
-    (row,) = package_rows(Resolution([], [failed]), [], {}, {})
-    assert row.requirement == "r.txt:1 lib[x]"
 
 
 EXTENSION = "cpython-314t-x86_64-linux-gnu.so"

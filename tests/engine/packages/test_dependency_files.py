@@ -28,6 +28,11 @@ def test_the_lines_are_those_of_the_file_with_the_markers_that_pip_evaluates() -
     assert all(line.text in PYPROJECT.splitlines()[line.number - 1] for line in lines)
 
 
+def test_a_line_has_the_number_of_itself_and_not_of_a_longer_word() -> None:
+    text = "[project]\nname = 'my-click'\ndependencies = [\n  'click-log',\n  'click',\n]\n"
+    assert [(line.name, line.number) for line in read(text)] == [("click-log", 4), ("click", 5)]
+
+
 def test_an_extra_that_names_another_and_a_group_that_includes_one_bring_both_once() -> None:
     lines = read(PYPROJECT, ("Full", "web"), ("test", "types"))
     assert [line.name for line in lines][4:] == [
@@ -38,6 +43,14 @@ def test_an_extra_that_names_another_and_a_group_that_includes_one_bring_both_on
         "typing-extensions",
     ]
     assert "httpx[http2]>=0.27" in [line.text for line in lines]
+
+
+def test_a_group_that_names_the_project_itself_brings_its_extras_and_no_release_of_it() -> None:
+    text = PYPROJECT.replace('types = ["typing-extensions>=4.12"]', 'types = ["Shop[web]", "six"]')
+    named = [line.name for line in read(text, groups=("types",))]
+    assert "six" in named
+    assert "shop" not in named
+    assert set(named) == {*(line.name for line in read(text, ("web",))), "six"}
 
 
 @pytest.mark.parametrize(

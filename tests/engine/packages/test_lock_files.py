@@ -183,3 +183,118 @@ def test_packages_from_elsewhere_are_asked_for_there_and_the_project_itself_is_n
         ("pay", "pay @ https://example.org/pay-3.tar.gz", None),
         ("post", "post @ file://{path}", tmp_path / "wheels/post-4-py3-none-any.whl"),
     }
+    places = [PLACES.splitlines()[line.number - 1] for line in found.lines]
+    assert places == [f'name = "{line.name}"' for line in found.lines]
+
+
+def test_paths_of_a_lock_are_below_its_own_folder_whatever_the_current_one_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("libs/cart", "api/libs/cart", "api/wheels"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "api/wheels/post-4-py3-none-any.whl").write_bytes(b"")
+    (tmp_path / "api/uv.lock").write_text(PLACES)
+    monkeypatch.chdir(tmp_path)
+    found = read(Path("api/uv.lock")).at(environment("3.14"))
+    assert [line.path for line in found.lines if line.name == "cart"] == [Path("api/libs/cart")]
+
+
+POETRYS = """\
+[[package]]
+name = "tax"
+version = "2"
+groups = ["main"]
+files = []
+
+[package.source]
+type = "git"
+url = "git@example.org:shop/tax.git"
+reference = "main"
+resolved_reference = "0123abc"
+
+[metadata]
+lock-version = "2.1"
+"""
+
+
+def test_an_address_of_git_alone_becomes_one_of_pip(tmp_path: Path) -> None:
+    (tmp_path / "poetry.lock").write_text(POETRYS)
+    (line,) = read(tmp_path / "poetry.lock").at(environment("3.14")).lines
+    assert (line.text, line.path) == ("tax @ git+ssh://git@example.org/shop/tax.git@0123abc", None)
+
+
+WORKSPACE = """\
+version = 1
+requires-python = ">=3.10"
+
+[manifest]
+members = ["shop"]
+
+[manifest.dependency-groups]
+dev = [
+    { name = "pay", extras = ["card"], marker = "sys_platform == 'linux'" },
+    { name = "shop", editable = "shop" },
+]
+docs = [{ name = "text" }]
+
+[[package]]
+name = "shop"
+source = { editable = "shop" }
+
+[[package]]
+name = "pay"
+version = "1"
+source = { registry = "https://pypi.org/simple" }
+resolution-markers = ["python_full_version < '3.12'"]
+
+[[package]]
+name = "pay"
+version = "2"
+source = { registry = "https://pypi.org/simple" }
+resolution-markers = ["python_full_version >= '3.14'", "python_full_version == '3.13.*'"]
+
+[package.optional-dependencies]
+card = [{ name = "card" }]
+
+[[package]]
+name = "card"
+version = "3"
+source = { registry = "https://pypi.org/simple" }
+
+[[package]]
+name = "text"
+version = "4"
+source = { registry = "https://pypi.org/simple" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (("3.10", "linux"), {"pay==1"}),
+        (("3.14", "linux"), {"pay==2", "card==3"}),
+        (("3.14", "win32"), set()),
+    ],
+    ids=str,
+)
+def test_a_group_of_a_workspace_that_is_no_project_is_found(
+    tmp_path: Path, where: tuple[str, str], expected: set[str]
+) -> None:
+    (tmp_path / "uv.lock").write_text(WORKSPACE)
+    assert asked(tmp_path / "uv.lock", Selection.of([], ["dev"]), environment(*where)) == expected
+    assert asked(tmp_path / "uv.lock", SELECTIONS["none"], environment(*where)) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("uv.lock", "version = 1\nmanifest = 7\n"),
+        ("uv.lock", 'version = 1\n[[package]]\nname = "a"\nsource = 3\n'),
+        ("poetry.lock", '[metadata]\nlock-version = "2.1"\n[[package]]\nname = "a"\ngroups = 7\n'),
+    ],
+)
+def test_what_no_tool_writes_is_an_error_with_the_file(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(RequirementsError) as error:
+        read(tmp_path / name)
+    assert error.value.file == str(tmp_path / name)

@@ -43,6 +43,11 @@ def test_a_wheel_and_a_source_are_told_apart_and_got_again_by_their_hash() -> No
     assert (source.is_wheel, source.lasting) == (False, True)
 
 
+def test_a_wheel_at_an_address_with_a_query_is_a_wheel() -> None:
+    (signed,) = parse_report(report(item("foo", archive("foo-1.0%2Ba-py3-none-any.whl?key=1/2"))))
+    assert (signed.is_wheel, signed.file) == (True, "foo-1.0+a-py3-none-any.whl")
+
+
 def test_a_folder_and_a_repository_may_change_and_are_not_lasting() -> None:
     git = {
         "url": "https://example.org/p.git",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from interlock.engine.packages.remedies import nearest_release, system_package
+from interlock.engine.ended import Ended
+from interlock.engine.packages.pip_container import PipContainer
+from interlock.engine.packages.remedies import nearest_release, release_with_wheel, system_package
 
 
 @pytest.mark.parametrize(
@@ -43,3 +47,17 @@ def test_the_nearest_release_is_the_oldest_from_there_on_else_the_newest_before(
 )
 def test_debians_package_is_told_by_what_a_build_says_it_lacks(output: str, package: str) -> None:
     assert system_package(output) == package
+
+
+class Index(PipContainer):
+    """A container whose pip finds a wheel at this address alone."""
+
+    def pip(self, *words: str, deadline_s: float, **_: str) -> Ended:
+        there = words[-1] == "https://me:secret@example.org/simple"
+        return Ended(0, "Found link https://example.org/foo-1-py3-none-any.whl (from x), version: 1" if there else "")
+
+
+def test_an_index_is_asked_with_the_variables_of_its_address_filled_in() -> None:
+    nothing: Any = None
+    options = ["--no-binary :all:", "--extra-index-url https://${TOKEN}@example.org/simple"]
+    assert release_with_wheel(Index(nothing, {"TOKEN": "me:secret"}), "foo", "1", options) == "1"

@@ -77,6 +77,7 @@ def test_the_name_of_a_requirement_is_canonical_wherever_it_stands(text: str, na
         (".", ".", "/here"),
         ("-e .", ".", "/here"),
         ("--editable=.[dev]", ".", "/here[dev]"),
+        ('-e ".[dev]"', ".", "/here[dev]"),
         ("./sub ; python_version > '3'", "sub", "/here ; python_version > '3'"),
         ("foo-1.0.tar.gz", "foo-1.0.tar.gz", "/here"),
         (f"vendor/foo-1.0-py3-none-any.whl {PINNED}", "vendor/foo-1.0-py3-none-any.whl", f"/here {PINNED}"),
@@ -149,9 +150,9 @@ def test_included_files_are_read_in_their_place_and_below_their_own_folder() -> 
     ]
 
 
-def test_constraints_and_what_they_include_constrain_and_ask_for_nothing() -> None:
-    wanted = read("flask\n--constraint c.txt", c_txt="-r d.txt\nidna<4", d_txt="six<2")
-    assert [line.name for line in wanted.lines] == ["flask"]
+def test_constraints_ask_for_nothing_unless_they_include_requirements() -> None:
+    wanted = read("flask\n--constraint c.txt", c_txt="-c d.txt\n-r e.txt\nidna<4", d_txt="six<2", e_txt="click")
+    assert [line.name for line in wanted.lines] == ["flask", "click"]
     assert [line.text for line in wanted.constraints] == ["six<2", "idna<4"]
 
 
@@ -168,6 +169,11 @@ def test_options_hold_for_all_and_stay_in_their_order() -> None:
         "--find-links https://d.example/x.html",
         "--no-binary :all:",
     ]
+
+
+def test_options_in_one_line_are_several() -> None:
+    wanted = read("--no-index --find-links=./wheels --all-releases :all:\nflask", "wheels")
+    assert (wanted.links, wanted.options) == ([Path("wheels")], ["--no-index", "--all-releases :all:"])
 
 
 def test_a_folder_of_wheels_is_no_option_but_one_of_this_machines_folders() -> None:
@@ -249,12 +255,13 @@ def test_each_local_path_has_one_place_and_an_archive_keeps_its_name() -> None:
 
 
 def test_a_package_is_found_by_its_name_its_path_or_its_address() -> None:
-    wanted = read("Flask>=3\n./lib\ngit+https://example.org/project.git", "lib")
+    wanted = read("Flask>=3\n./lib\ngit+https://example.org/project.git\ngit+https://${TOKEN}@example.org/own", "lib")
     places = local_places(wanted, "/l")
-    flask, lib, project = wanted.lines
+    flask, lib, project, own = wanted.lines
     assert line_for(wanted, "flask", "https://example.org/flask.whl", places) == flask
     assert line_for(wanted, "anything", "file:///l/0", places) == lib
     assert line_for(wanted, "anything", "https://example.org/project.git", places) == project
+    assert line_for(wanted, "anything", "https://example.org/own", places) == own
     assert line_for(wanted, "idna", "https://example.org/idna.whl", places) is None
 
 

@@ -143,6 +143,24 @@ def test_a_slice_of_load_tells_rate_latencies_and_the_cpu_time_of_both() -> None
     assert loaded.latencies["latency_p50_s"] == parse_wrk(GOOD).latency_s["50"]
 
 
+def test_a_slice_without_an_answer_is_followed_by_the_whole_load() -> None:
+    silent = at(0).replace("400 requests", "0 requests")
+    net = network(says=silent, then=[GOOD, silent])
+    subject = service(net, workload(probed=Probed(slice_s=1)))
+    assert subject.load().units == parse_wrk(GOOD).requests
+    assert ["-d1s" in words for words in net.loads] == [True, False]
+    with pytest.raises(WorkloadError, match="no request"):
+        subject.load()
+
+
+def test_a_service_that_fails_is_ended_before_others_are_loaded() -> None:
+    net = network(says=BAD, then=[GOOD])
+    cells = rows_of(net, SERVICE, ROWS[:2])
+    watched_rounds(cells[0].session, cells, TimeUsed(), RoundOrder())
+    assert sorted(track.goes_on for cell in cells for track in cell.tracks.values()) == [False, True]
+    assert net.most_up == 1
+
+
 def test_another_programs_load_is_its_time() -> None:
     checks = Checks(address=ServiceAddress(port=80), load=["sh", "-c", "curl {url}"])
     loaded = service(network(), workload(checks)).load()

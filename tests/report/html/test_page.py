@@ -8,11 +8,12 @@ from functools import cache
 
 import pytest
 
+from interlock.analysis import comparison
 from interlock.report.html import page
 from interlock.report.opening import GOES_ON, NOT_KNOWN, Opening
 from interlock.results.journal import KILLED
 from interlock.untrusted import CONTROL
-from tests.builders import make_cell
+from tests.builders import make_cell, make_experiment
 from tests.picks import make_pick
 from tests.reports import CANNOT, FIVE, VARIANTS, example, reference, scaled
 
@@ -123,6 +124,12 @@ def test_rows_that_are_not_about_what_to_run_are_hidden_and_can_be_asked_for() -
     assert '<tr data-variant="cpython-3.14" ' in body
     assert 'id="all" type="checkbox"' in body
     assert 'id="all"' not in example_body()
+
+
+def test_the_filter_finds_a_name_with_capitals() -> None:
+    """The field makes its words small, and a trial's own image, OWN, was never found."""
+    experiment = make_experiment(["OWN"], cells=[make_cell("OWN")])
+    assert '<tr data-variant="own" ' in without_scripts(page.page(experiment, comparison.tables(experiment, {}, {})))
 
 
 def test_all_but_the_answer_the_changes_and_the_heat_map_is_folded() -> None:

@@ -14,9 +14,9 @@ from interlock.analysis.pick import sentences
 from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command
 from interlock.analysis.pick.exclusions import (
     LocalImage,
-    broken_imports,
     elsewhere_unmeasured,
     exclusion_reasons,
+    failures,
     fits,
     other_release,
     risks_of,
@@ -24,7 +24,7 @@ from interlock.analysis.pick.exclusions import (
 )
 from interlock.analysis.pick.ranking import RankedVariant, announced, rank, switch_elsewhere
 from interlock.analysis.pick.sentences import cpus_text, throughput_text
-from interlock.analysis.statistics import Interval, Ratio
+from interlock.analysis.statistics import Interval
 from interlock.catalog.types import split_label
 from interlock.results.answers import (
     Contender,
@@ -154,7 +154,7 @@ def decide(evidence: Evidence) -> Ranking:
     reasons = {label: exclusion_reasons(evidence, label) for label in evidence.labels}
     excluded = [Exclusion(label=label, reasons=why) for label, why in reasons.items() if why]
     fit = [label for label, why in reasons.items() if not why]
-    lacking = {label for label in fit if unmeasured(evidence, label)}
+    lacking = set(fit) if unmeasured(evidence, evidence.baseline) else {x for x in fit if unmeasured(evidence, x)}
     rows = rank(evidence, [label for label in fit if label not in lacking])
     not_measured = [*(label for label in fit if label in lacking), *elsewhere_unmeasured(evidence)]
     return Ranking(rows, excluded, not_measured, *_decision(evidence, rows, not_measured, excluded))
@@ -178,14 +178,14 @@ def _decision(
 def decide_with_audits(evidence: Evidence, audit: Callable[[str], VariantAudit]) -> tuple[Evidence, Ranking]:
     """Decide with the dependencies tested on the chosen variant and, as long as they fail, on the next one.
 
-    Variants that cannot be the answer are not tested. If a module cannot be imported, the baseline's variant is tested
+    Variants that cannot be the answer are not tested. If a package or a module fails, the baseline's variant is tested
     too, to tell whether the chosen one is the cause.
     """
     ranked = decide(evidence)
     while ranked.chosen and (name := split_label(ranked.chosen.label)[0]) not in evidence.audits:
         audits = {**evidence.audits, name: audit(name)}
         baseline = split_label(evidence.baseline)[0]
-        if broken_imports(audits[name], None) and baseline not in audits:
+        if failures(audits[name]) and baseline not in audits:
             audits[baseline] = audit(baseline)
         evidence = replace(evidence, audits=audits)
         ranked = decide(evidence)
@@ -211,7 +211,9 @@ def advise(
     recommended = None
     if ranked.chosen and image.built:
         recommended = _recommendation(evidence, ranked.rows, ranked.chosen, image.built, image.local)
-    again = bool(ranked.rows or ranked.not_measured) and (not is_here or experiment.settings.quick)
+    is_final = is_here and not experiment.settings.quick and ranked.decision is not Decision.MEASURE
+    again = bool(ranked.rows or ranked.not_measured) and not is_final
+    same_switch = list(_elsewhere(ranked.chosen, elsewhere))
     pick = Pick(
         decision=ranked.decision,
         answer="",
@@ -221,7 +223,7 @@ def advise(
         built=baseline_optimisation(experiment),
         also=here.also,
         measured_otherwise=evidence.measured_otherwise,
-        elsewhere=list(_elsewhere(ranked, elsewhere)),
+        elsewhere=same_switch,
         cpus=criteria.cpus,
         measured_cpus=evidence.measured_cpus,
         baseline=evidence.baseline,
@@ -235,7 +237,7 @@ def advise(
         not_measured=ranked.not_measured,
         recommended=recommended,
         audits=list(evidence.audits.values()),
-        notes=[*_notes(evidence, ranked, elsewhere), *here.notes],
+        notes=[*_notes(evidence, ranked, same_switch), *here.notes],
         measure=measure,
         next=_next_commands(ranked, image.local, here, [measure] * again),
         in_containers=in_containers(experiment.host["engine"]),
@@ -252,11 +254,9 @@ def _unmeasured(evidence: Evidence) -> dict[str, list[str]]:
     return not_measured.by_reason(evidence.experiment, variants, {workload for workload, _ in evidence.shares})
 
 
-def _elsewhere(ranked: Ranking, elsewhere: Sequence[Evidence]) -> Iterator[Elsewhere]:
-    chosen = ranked.chosen
-    for other in elsewhere if chosen else ():
-        switch = switch_elsewhere(other, chosen.label) if chosen else None
-        if switch:
+def _elsewhere(chosen: RankedVariant | None, elsewhere: Sequence[Evidence]) -> Iterator[Elsewhere]:
+    for other in elsewhere:
+        if chosen and (switch := switch_elsewhere(other, chosen.label)):
             ratio, standing = switch
             yield Elsewhere(
                 experiment=other.experiment.name,
@@ -285,15 +285,11 @@ def _contender(evidence: Evidence, row: RankedVariant) -> Contender:
         standing=row.standing,
         rank=row.rank,
         max_rss_bytes=evidence.max_rss_bytes(row.label),
-        start_s=_start_s(evidence, row.label),
+        start_s=evidence.seconds(row.label, START_UP),
         image_bytes=_image_bytes(evidence, row.label),
         built_otherwise=evidence.built_otherwise(row.label),
         sides=row.sides and Sides(computing=speed_of(row.sides[0]), elsewhere=speed_of(row.sides[1])),
     )
-
-
-def _start_s(evidence: Evidence, label: str) -> float | None:
-    return evidence.seconds(label, START_UP)
 
 
 def _image_bytes(evidence: Evidence, label: str) -> int | None:
@@ -302,22 +298,18 @@ def _image_bytes(evidence: Evidence, label: str) -> int | None:
     return (image.size_bytes or None) if image else None
 
 
-def _announced(evidence: Evidence, rows: Sequence[RankedVariant], row: RankedVariant) -> Ratio:
-    """Return the ratio of a contender that was picked among these rows, without what luck may have added."""
-    return announced(row.ratio, [contender.ratio for contender in rows if contender.label != evidence.baseline])
-
-
 def _recommendation(
     evidence: Evidence, rows: Sequence[RankedVariant], row: RankedVariant, built: Built, local: LocalImage
 ) -> Recommendation:
     mode = evidence.mode(row.label)
+    contenders = [contender.ratio for contender in rows if contender.label != evidence.baseline]
     return Recommendation(
         label=row.label,
         reference=built.reference,
         pinned=built.digest is not None,
         environment=mode.environment if mode else {},
         options=mode.options if mode else [],
-        gain=speed_of(_announced(evidence, rows, row)),
+        gain=speed_of(announced(row.ratio, contenders)),
         measured_gain=speed_of(row.ratio),
         costs=_costs(evidence, row.label),
         risks=list(risks_of(evidence, row.label, local, built.version)),
@@ -326,7 +318,7 @@ def _recommendation(
 
 def _costs(evidence: Evidence, label: str) -> Costs:
     baseline = evidence.baseline
-    theirs = _start_s(evidence, baseline)
+    theirs = evidence.seconds(baseline, START_UP)
     ratio = evidence.levels(START_UP).ratio(label, baseline)
     return Costs(
         max_rss_bytes=_difference(evidence.max_rss_bytes(label), evidence.max_rss_bytes(baseline)),
@@ -341,7 +333,7 @@ def _difference(mine: int | None, theirs: int | None) -> int | None:
     return None if mine is None or theirs is None else mine - theirs
 
 
-def _notes(evidence: Evidence, ranked: Ranking, elsewhere: Sequence[Evidence]) -> Iterator[str]:
+def _notes(evidence: Evidence, ranked: Ranking, same_switch: Sequence[Elsewhere]) -> Iterator[str]:
     """Yield what a reader must know about how the decision was made."""
     chosen, experiment = ranked.chosen, evidence.experiment
     if chosen and chosen.standing is not Standing.FASTER:
@@ -359,7 +351,7 @@ def _notes(evidence: Evidence, ranked: Ranking, elsewhere: Sequence[Evidence]) -
         yield f"not built like the baseline, so not chosen: {', '.join(odd)} ({like})"
     if evidence.criteria.needs and not chosen and not evidence.audits:
         yield "your dependencies were not tested: only an image to switch to is tested"
-    for other in _elsewhere(ranked, elsewhere):
+    for other in same_switch:
         of = f"{other.machine}, built otherwise" if other.measured_otherwise else other.machine
         yield f"the same switch in {other.experiment} ({of}): {throughput_text(other.speed)}"
     yield from _notes_on_cpus(evidence)

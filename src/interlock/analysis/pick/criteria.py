@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from interlock.catalog.variants import SupportPhase
+from interlock.catalog.variants import Support, SupportPhase
 from interlock.errors import UsageError
 
 WEIGHT = re.compile(r"(?P<workload>[^=/\s]+)(/(?P<benchmark>[^=/\s]+))?(=(?P<weight>.*))?")
@@ -20,6 +21,12 @@ VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,2}")
 MONTH = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
 # Images of these phases are excluded unless --allow names them.
 EXCLUDED_PHASES = (SupportPhase.END_OF_LIFE, SupportPhase.PRERELEASE)
+
+
+def phase_on(support: Support, day: datetime.date) -> SupportPhase:
+    """Return the phase on a day, whose end a variant's file may not know yet."""
+    ended = support.end_of_life is not None and support.end_of_life < day.isoformat()
+    return SupportPhase.END_OF_LIFE if ended else support.phase
 
 
 @dataclass(frozen=True)
@@ -52,14 +59,8 @@ class Criteria:
 def parse_weights(texts: Sequence[str]) -> tuple[WorkloadWeight, ...]:
     """Read weights such as `download=3`, `download/many=2` or `download`, which counts 1.
 
-    Raises UsageError for an empty list, a workload named twice, and anything else that is not a weight.
+    Raises UsageError for a workload named twice, and anything else that is not a weight.
     """
-    if not texts:
-        raise UsageError(
-            key="--workload",
-            found="no workload is named, so there is nothing to rank by",
-            todo="Say what runs on the image: `--workload download=3 --workload startup=1`.",
-        )
     weights = tuple(map(_parse_weight, texts))
     names = [weight.name for weight in weights]
     for name in names:

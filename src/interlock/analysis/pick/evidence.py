@@ -19,7 +19,7 @@ from interlock.analysis.comparison import (
 from interlock.analysis.pick.criteria import EXCLUDED_PHASES, Criteria, WorkloadWeight, parse_weights
 from interlock.analysis.pick.figures import NO_ROWS, RecordedLevels, contending_labels
 from interlock.catalog.project import Catalog
-from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, split_label
+from interlock.catalog.types import DEFAULT_BASELINE, split_label
 from interlock.catalog.variants import Gil, Mode, SupportPhase, Variant
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError, nearest
@@ -110,7 +110,7 @@ def comparable(experiment: Experiment, criteria: Criteria, catalog: Catalog) -> 
         phase = variant.support.phase if variant else SupportPhase.END_OF_LIFE
         return phase not in EXCLUDED_PHASES or phase in criteria.allowed
 
-    labels = dict.fromkeys(label for label, _ in cells if split_label(label)[1] != TWIN)
+    labels = contending_labels(experiment)
     return [label for label in labels if is_allowed(label) and all(is_ok(label, *key) for key in keys)]
 
 
@@ -341,11 +341,9 @@ class Evidence:
         if self.criteria.cpus == 1:
             return []
         cpus_of: dict[str, set[str]] = {}
-        for workload, name in self.shares:
+        for workload in dict.fromkeys(workload for workload, _ in self.shares):
             benchmarks = self.experiment.workloads[workload].benchmarks
-            cpus_of.setdefault(workload, set()).update(
-                benchmark.cpus for benchmark in benchmarks if benchmark.name == name
-            )
+            cpus_of[workload] = {one.cpus for one in benchmarks if (workload, one.name) in self.shares}
         return [workload for workload, cpus in cpus_of.items() if cpus == {"one"}]
 
     @property
@@ -360,10 +358,6 @@ class Evidence:
         other = replace(self.criteria, cpus=2 if self.criteria.cpus == 1 else 1)
         shares = shares_of(self.experiment, other, self.catalog.workloads)
         return bool(shares) and shares.keys() != self.shares.keys()
-
-    @property
-    def twin(self) -> str:
-        return label_of(self.experiment.settings.baseline, TWIN)
 
     def variant(self, label: str) -> Variant | None:
         """Return a label's variant; None if the project no longer has it."""

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from interlock.analysis.comparison import BenchmarkKey
+from interlock.analysis.not_measured import NOT_LACKING
+from interlock.analysis.pick.criteria import phase_on
 from interlock.analysis.pick.evidence import Evidence
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Gil, SourceKind, SupportPhase, Variant
-from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
+from interlock.results.answers import Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
 
 
@@ -32,9 +34,9 @@ def exclusion_reasons(evidence: Evidence, label: str) -> list[str]:
 
 def _unsupported(evidence: Evidence, variant: Variant) -> Iterator[str]:
     support, criteria = variant.support, evidence.criteria
-    over = support.end_of_life is not None and support.end_of_life < evidence.today.isoformat()
-    phase = SupportPhase.END_OF_LIFE if over else support.phase
-    if phase is SupportPhase.END_OF_LIFE and phase not in criteria.allowed:
+    phase = phase_on(support, evidence.today)
+    is_over = phase is SupportPhase.END_OF_LIFE and phase not in criteria.allowed
+    if is_over:
         yield f"end of life{f' since {support.end_of_life}' if support.end_of_life else ''}"
     elif phase is SupportPhase.PRERELEASE and phase not in criteria.allowed:
         yield "a prerelease"
@@ -43,7 +45,7 @@ def _unsupported(evidence: Evidence, variant: Variant) -> Iterator[str]:
         return
     if support.end_of_life is None:
         yield f"its end of life is not announced, so support until {until} is not certain"
-    elif support.end_of_life[: len(until)] < until and (not over or phase in criteria.allowed):
+    elif support.end_of_life[: len(until)] < until and not is_over:
         yield f"supported until {support.end_of_life}, not {until}"
 
 
@@ -66,7 +68,7 @@ def _measuring_mode(evidence: Evidence, label: str) -> Iterator[str]:
 
 def _no_image(evidence: Evidence, name: str) -> list[str]:
     image = evidence.images.get(name)
-    if image is None or image.outcome.state is State.OK:
+    if image is None or image.outcome.state in NOT_LACKING:
         return []
     return [f"{image.outcome.state.value}: {_one_line(image.outcome.reason)}"]
 
@@ -76,7 +78,7 @@ def _failed_figures(evidence: Evidence, label: str) -> Iterator[str]:
     by_reason: dict[str, list[BenchmarkKey]] = {}
     for key in evidence.shares:
         outcome = _outcome(evidence, label, key)
-        if outcome is not None and outcome.state is not State.OK:
+        if outcome is not None and outcome.state not in NOT_LACKING:
             by_reason.setdefault(f"{outcome.state.value}: {_one_line(outcome.reason)}", []).append(key)
     for reason, keys in by_reason.items():
         yield f"{', '.join(_benchmark_names(evidence, keys))} {reason}"
@@ -85,7 +87,9 @@ def _failed_figures(evidence: Evidence, label: str) -> Iterator[str]:
 def unmeasured(evidence: Evidence, label: str) -> list[str]:
     """Return the weighted benchmarks, or their workload, that a variant or mode was not measured in."""
     keys = [key for key in evidence.shares if evidence.seconds(label, key) is None]
-    missing = [key for key in keys if (outcome := _outcome(evidence, label, key)) is None or outcome.state is State.OK]
+    missing = [
+        key for key in keys if (outcome := _outcome(evidence, label, key)) is None or outcome.state in NOT_LACKING
+    ]
     return list(_benchmark_names(evidence, missing))
 
 
@@ -101,7 +105,8 @@ def elsewhere_unmeasured(evidence: Evidence) -> list[str]:
     What this machine has already, and stands for another one where there are no containers, is none to run in
     production.
     """
-    there = {split_label(label)[0] for label in evidence.labels} | set(evidence.images)
+    there = {split_label(label)[0] for label in evidence.labels}
+    there |= {name for name, image in evidence.images.items() if image.outcome.state is not State.NOT_MEASURED}
     every = evidence.catalog.variants.values()
     stand_ins = {variant.name for variant in every if variant.stands_for and variant.kind is SourceKind.PREFIX}
     return [name for name in evidence.catalog.variants if name not in there | stand_ins and fits(evidence, name)]
@@ -135,26 +140,25 @@ def _failed_dependencies(evidence: Evidence, label: str) -> Iterator[str]:
     if audit.outcome.state is not State.OK:
         yield f"its dependencies could not be tested: {_one_line(audit.outcome.reason)}"
         return
-    for package in audit.failed:
-        if package.origin is Origin.FAILED:
-            yield f"{package_text(package)} cannot be installed: {_one_line(package.reason)}"
-    for package, failed in broken_imports(audit, baseline_audit(evidence, audit)):
-        yield f"'{failed.module}' of {package_text(package)} cannot be imported: {_one_line(failed.error)}"
+    # What fails on the baseline too is not the variant's fault, and no reason to leave the baseline.
+    beside = evidence.audits.get(split_label(evidence.baseline)[0])
+    alike = failures(beside).keys() if beside else ()
+    yield from (reason for what, reason in failures(audit).items() if what not in alike)
     if evidence.gil(label) is Gil.OFF:
         yield from _gil_switchers(audit)
 
 
-def baseline_audit(evidence: Evidence, audit: VariantAudit) -> VariantAudit | None:
-    """Return the baseline's audit, if there is one: what fails there too is not the variant's fault."""
-    name = split_label(evidence.baseline)[0]
-    return evidence.audits.get(name) if name != audit.variant else None
-
-
-def broken_imports(audit: VariantAudit, other: VariantAudit | None) -> list[tuple[PackageAudit, ModuleImport]]:
-    """Return the modules that cannot be imported, without those that `other` cannot import either."""
-    alike = {tried.module for tried in other.every_import if tried.error} if other else set()
-    pairs = [(package, tried) for package in audit.packages for tried in package.imports]
-    return [(package, tried) for package, tried in pairs if tried.error and tried.module not in alike]
+def failures(audit: VariantAudit) -> dict[str, str]:
+    """Return why dependencies fail, by the package that cannot be installed or the module that cannot be imported."""
+    reasons: dict[str, str] = {}
+    for package in audit.packages:
+        if package.origin is Origin.FAILED:
+            reasons[package.name] = f"{package_text(package)} cannot be installed: {_one_line(package.reason)}"
+        for tried in package.imports:
+            if tried.error:
+                of = package_text(package)
+                reasons[tried.module] = f"'{tried.module}' of {of} cannot be imported: {_one_line(tried.error)}"
+    return reasons
 
 
 def _gil_switchers(audit: VariantAudit) -> Iterator[str]:
@@ -204,7 +208,7 @@ def risks_of(evidence: Evidence, label: str, local: LocalImage, version: str = "
     variant = evidence.variant(label)
     if variant is None:  # it would have been excluded
         return
-    yield _support_risk(variant)
+    yield _support_risk(evidence, variant)
     yield from _other_interpreter(evidence, label, variant)
     audit = evidence.audits.get(variant.name)
     yield from _dependency_risks(evidence, label, audit)
@@ -217,15 +221,14 @@ def risks_of(evidence: Evidence, label: str, local: LocalImage, version: str = "
         yield f"differs from python:X-slim: {key}: {reason}"
 
 
-def _support_risk(variant: Variant) -> str:
-    support = variant.support
+def _support_risk(evidence: Evidence, variant: Variant) -> str:
     fixes = {
         SupportPhase.PRERELEASE: "a prerelease, not for production",
         SupportPhase.BUGFIX: "still gets bug fixes",
         SupportPhase.SECURITY: "gets security fixes only",
         SupportPhase.END_OF_LIFE: "gets no fixes, not even for security",
-    }[support.phase]
-    return f"support: {fixes}; end of life {support.end_of_life or 'not announced'}"
+    }[phase_on(variant.support, evidence.today)]
+    return f"support: {fixes}; end of life {variant.support.end_of_life or 'not announced'}"
 
 
 def _other_interpreter(evidence: Evidence, label: str, variant: Variant) -> Iterator[str]:
@@ -256,6 +259,5 @@ def _dependency_risks(evidence: Evidence, label: str, audit: VariantAudit | None
         if package.origin is Origin.BUILT:
             seconds = "" if package.build_s is None else f" in {package.build_s:.0f} s"
             yield f"no wheel for {package_text(package)}: built from source{seconds}"
-    alike = [tried.module for _, tried in broken_imports(audit, None)]  # what fails only here excludes
-    if alike:
-        yield f"cannot be imported on it nor on {evidence.baseline}: {', '.join(alike)}"
+    if alike := failures(audit):  # what fails only here excludes
+        yield f"cannot be installed or imported on it nor on {evidence.baseline}: {', '.join(alike)}"

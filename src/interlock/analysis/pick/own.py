@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from interlock.analysis.pick.advice import ImageHere, ThisMachine, advise, decide
-from interlock.analysis.pick.criteria import Criteria, WorkloadWeight
+from interlock.analysis.pick.criteria import Criteria, WorkloadWeight, phase_on
 from interlock.analysis.pick.evidence import Evidence, RecordedExperiment, missing_from, usual_question
 from interlock.analysis.pick.exclusions import LocalImage
 from interlock.analysis.pick.figures import recorded_figures
@@ -27,8 +27,7 @@ def is_aside(label: str, catalog: Catalog, today: datetime.date) -> bool:
     variant = catalog.variants.get(name)
     if variant is None or mode is not None or variant.family not in CHOSEN_FROM:
         return True
-    ended = variant.support.end_of_life
-    return variant.support.phase is SupportPhase.END_OF_LIFE or (ended is not None and ended < today.isoformat())
+    return phase_on(variant.support, today) is SupportPhase.END_OF_LIFE
 
 
 def own_pick(experiment: Experiment, values: Values, catalog: Catalog, today: datetime.date) -> Pick | None:

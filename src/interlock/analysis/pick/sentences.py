@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from interlock.analysis.verdicts import MARGIN
+from interlock.catalog.types import split_label
 from interlock.results.answers import Contender, Costs, Decision, Estimate, Pick, Recommendation, Standing, Whose
 
 # Costs within this are the same: memory in MB, a start's time as a ratio.
@@ -23,9 +24,7 @@ def recommendation(pick: Pick) -> str:
     if pick.decision is Decision.NOTHING:
         return f"NOTHING FITS: none of {len(pick.excluded)} variants and modes meets the constraints."
     if pick.decision is Decision.MEASURE:
-        if not pick.not_measured:
-            return f"MEASURE first: nothing was measured beside {pick.baseline}."
-        return f"MEASURE first: only {pick.baseline} has figures for all that you asked for."
+        return f"MEASURE first: {_lacking(pick)}."
     chosen = pick.recommended
     if chosen is None:
         return f"STAY with {pick.baseline}: {_nothing_faster(pick)}."
@@ -34,6 +33,14 @@ def recommendation(pick: Pick) -> str:
     if row.standing is Standing.FASTER:
         return f"SWITCH from {pick.baseline} to {chosen.label}: {gain}."
     return f"SWITCH to {chosen.label}, the fastest that meets the constraints: {gain}. {_why_leave(pick)}."
+
+
+def _lacking(pick: Pick) -> str:
+    """Return why nothing can be said before more is measured."""
+    if not pick.not_measured:
+        return f"nothing was measured beside {pick.baseline}"
+    has = f"{pick.baseline} has no" if pick.baseline in pick.not_measured else f"only {pick.baseline} has"
+    return f"{has} figures for all that you asked for"
 
 
 def candidate_lines(pick: Pick) -> list[str]:
@@ -113,25 +120,17 @@ def as_measured(chosen: Recommendation) -> str:
 
 
 def _nothing_faster(pick: Pick) -> str:
-    best = best_text(pick)
-    if not best:
+    best = next((one for one in pick.contenders if one.standing is not Standing.BASELINE), None)
+    if best is None:
         return "nothing else meets the constraints"
     what = "nothing that was measured" if pick.not_measured else "nothing"
     if any(contender.built_otherwise and contender.standing is Standing.FASTER for contender in pick.contenders):
         what = "nothing that is built alike"
-    return f"{what} is shown to be faster on {cpus_text(pick.measured_cpus)}. {best}"
-
-
-def best_text(pick: Pick) -> str:
-    """Return what the best of the others had; empty without any."""
-    contenders = [contender for contender in pick.contenders if contender.standing is not Standing.BASELINE]
-    if not contenders:
-        return ""
-    best: Contender = contenders[0]
     why = f", {SAME_WITHIN}" if best.standing is Standing.SAME else ""
     if best.built_otherwise:
         why = f", built otherwise: {best.built_otherwise}"
-    return f"The best, {best.label}, had {throughput_text(best.speed)}{why}"
+    had = f"The best, {best.label}, had {throughput_text(best.speed)}{why}"
+    return f"{what} is shown to be faster on {cpus_text(pick.measured_cpus)}. {had}"
 
 
 def costs_text(costs: Costs) -> str:
@@ -194,7 +193,16 @@ def _reservations(pick: Pick) -> Iterator[str]:
     if pick.cpus > pick.measured_cpus:
         yield f"{cpus_text(pick.cpus)} not measured"
     if pick.recommended is not None:
-        yield "your dependencies install and import" if pick.audits else NOT_TESTED
+        yield _tested(pick, pick.recommended.label)
+
+
+def _tested(pick: Pick, label: str) -> str:
+    """Return what is known of the dependencies on the chosen image; what fails there fails on the baseline too."""
+    audit = next((one for one in pick.audits if one.variant == split_label(label)[0]), None)
+    if audit is None:
+        return NOT_TESTED
+    failed = ", ".join(package.name for package in audit.failed)
+    return f"your dependencies install and import{f', but for {failed}, as on {pick.baseline}' if failed else ''}"
 
 
 def cpus_text(count: int) -> str:

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.errors import APIError, DockerException
 from docker.models.images import Image
 
 from interlock.catalog.variants import Base
 from interlock.engine.build.sources import tar_of
-from interlock.engine.client import SEE_LOG, engine_words
+from interlock.engine.client import SEE_LOG, disk_full, engine_words, no_space
 from interlock.engine.ended import run_here
+from interlock.engine.names import image_by_tag
 from interlock.engine.ownership import temporary_folder
 from interlock.errors import EngineError
 from interlock.results.experiments import BaseImage
@@ -71,6 +72,8 @@ INSTALL_KEYS = "apt-get install debian-archive-keyring"
 REMEDIES = {
     "NO_PUBKEY": f"Install the keys that Debian signs its mirrors with: {INSTALL_KEYS}",
     "is not signed": "Configure apt with a mirror that Debian signed, or set INTERLOCK_DEBIAN_MIRROR to its URL.",
+    "No space left on device": "Free space in the temporary folder (TMPDIR) and in the cache (XDG_CACHE_HOME): "
+    "`df -h` shows how much is left.",
     "": "Make the registry or the Debian mirror reachable. A user other than root also needs the package uidmap and "
     "ids: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER",
 }
@@ -86,8 +89,10 @@ def ensure_base(
     on_step(f"pulling {base.reference}")
     try:
         return pull(client, base.reference)
-    except (APIError, NotFound) as error:
+    except APIError as error:
         reason = engine_words(error)
+        if no_space(reason):
+            raise disk_full(f"pulling {base.reference}") from None
         if not bootstraps:
             raise EngineError(
                 found=f"{base.reference} is not here and cannot be pulled ({reason})",
@@ -98,17 +103,17 @@ def ensure_base(
 
 
 def pull(client: DockerClient, reference: str) -> BaseImage:
-    """Return an image that its registry has; docker's own error if there is none."""
-    client.api.pull(reference)
+    """Return an image that its registry has; docker's own error if there is none, or it cannot be pulled."""
+    for event in client.api.pull(reference, stream=True, decode=True):
+        if "error" in event:
+            raise APIError(str(event["error"]))
     return _described(client.images.get(reference), reference, "registry")
 
 
 def find_pulled(client: DockerClient, reference: str) -> BaseImage | None:
     """Return an image that came from a registry if this engine has it."""
-    try:
-        return _described(client.images.get(reference), reference, "registry")
-    except ImageNotFound:
-        return None
+    image = image_by_tag(client, reference)
+    return _described(image, reference, "registry") if image else None
 
 
 def find_base(client: DockerClient, base: Base) -> BaseImage | None:
@@ -117,13 +122,8 @@ def find_base(client: DockerClient, base: Base) -> BaseImage | None:
     if pulled is not None:
         return pulled
     tag = local_tag(base)
-    try:
-        image = client.images.get(tag)
-    except ImageNotFound:
-        return None
-    if image.labels.get(LABEL) != base.reference:
-        return None
-    return _described(image, tag, MADE)
+    image = image_by_tag(client, tag)
+    return _described(image, tag, MADE) if image and image.labels.get(LABEL) == base.reference else None
 
 
 def _described(image: Image, reference: str, origin: Literal["registry", "mmdebstrap"]) -> BaseImage:

@@ -7,13 +7,14 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from docker import DockerClient
-from docker.errors import DockerException
+from docker.errors import APIError, DockerException
 
 from interlock import __version__
 from interlock.catalog import project, rendering
@@ -21,7 +22,7 @@ from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.trained import TrainedProfile
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine import machine
-from interlock.engine.build.base import ensure_base, find_pulled, pull
+from interlock.engine.build.base import ensure_base, find_base, find_pulled, pull
 from interlock.engine.build.helper_images import begin_helpers
 from interlock.engine.build.image import (
     BuildPlan,
@@ -183,7 +184,7 @@ def _find_or_fetch(builder: Builder[Planned], plan: Planned) -> Built | None:
 
 
 def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
-    """Return what the variants have now; of the others why there is nothing. Nothing is built."""
+    """Return what the variants have now; of the others why there is nothing. Nothing is built or pulled."""
 
     def find(plan: Planned) -> Built | None:
         try:
@@ -269,6 +270,7 @@ class ImageBuilder:
     options: BuildOptions
     on_step: OnStep
     answers: Answers = field(default_factory=Answers)
+    looks_only: bool = False  # what an image is made of is neither pulled nor made
 
     @cached_property
     def texts(self) -> FileTexts:
@@ -298,6 +300,12 @@ class ImageBuilder:
 
     def _parent(self, variant: Variant) -> BaseImage:
         client, options = self.client, self.options
+        if self.looks_only:
+            base, image = self.known.bases[variant.base], variant.image
+            parent = find_pulled(client, image.reference) if image else find_base(client, base)
+            if parent is None:
+                raise SourceUnavailableError(file=variant.file, found=NOT_BUILT, todo="Build it.")
+            return parent
         if variant.image is None:
             base = self.known.bases[variant.base]
             parent = pull_base(client, base, options.registry, self.on_step) if options.registry else None
@@ -347,7 +355,8 @@ class ImageBuilder:
         try:
             require_proof(plan.variant, ask_facts(self.client, image_id))
         except InterlockError:
-            self.client.images.remove(image_id, force=True)
+            with suppress(APIError):  # it may be gone, which is why it has no proof
+                self.client.images.remove(image_id, force=True)
             raise
         if plan.variant.kind is SourceKind.SOURCE:
             kept = build_symbols(self.client, plan, self.options, make_jobs(), self.on_step)

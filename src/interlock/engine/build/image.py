@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException, ImageNotFound
+from docker.errors import APIError, DockerException
 from docker.models.images import Image
 
 from interlock import __version__
@@ -79,26 +79,13 @@ class ImagePlan(BuildPlan):
         return self.variant.image_tag
 
 
-def build_image(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
-    """Build an image and return its id; it is not proved yet and has no tag. A failed build raises its reason."""
-    return _build_stage(client, plan, options, jobs, on_step)
-
-
-def build_symbols(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
-    """Build the image with the symbols of what was just built, out of the engine's cache, and return its id."""
-    return _build_stage(
-        client, plan, options, jobs, on_step, target=symbols.STAGE, labels={symbols.LABEL: plan.content_hash}
-    )
-
-
-def build_profile(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
-    """Train alone, and return the id of an image with what was counted."""
-    return _build_stage(client, plan, options, jobs, on_step, target="profile", training="only")
-
-
-def _build_stage(
+def build_image(
     client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep, **stage: Any
 ) -> str:
+    """Build an image, or one stage of it, and return its id; it is not proved yet and has no tag.
+
+    A failed build raises its reason.
+    """
     arguments = {
         BASE_ARGUMENT[plan.variant.kind]: plan.base.reference,
         "TRAIN": stage.pop("training", plan.training or ""),
@@ -127,10 +114,22 @@ def _build_stage(
     return image_id
 
 
+def build_symbols(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
+    """Build the image with the symbols of what was just built, out of the engine's cache, and return its id."""
+    return build_image(
+        client, plan, options, jobs, on_step, target=symbols.STAGE, labels={symbols.LABEL: plan.content_hash}
+    )
+
+
+def build_profile(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
+    """Train alone, and return the id of an image with what was counted."""
+    return build_image(client, plan, options, jobs, on_step, target="profile", training="only")
+
+
 def find_image(client: DockerClient, tag: str, content_hash: str) -> Image | None:
     """Return the image with this tag if it was built from this content, else None."""
     image = image_by_tag(client, tag)
-    return image if image is not None and image.labels.get(HASH_LABEL) == content_hash else None
+    return image if image and image.labels.get(HASH_LABEL) == content_hash else None
 
 
 def build_aside(client: DockerClient, files: Mapping[str, bytes], what: str, dockerfile: str, **options: Any) -> str:
@@ -258,10 +257,8 @@ def take_tag(client: DockerClient, image_id: str, tag: str) -> Image:
 
 def id_of_tag(client: DockerClient, tag: str) -> str | None:
     """Return the id of the image that has the tag now, or None."""
-    try:
-        return str(client.images.get(tag).id)
-    except ImageNotFound:
-        return None
+    image = image_by_tag(client, tag)
+    return str(image.id) if image else None
 
 
 def describe_image(

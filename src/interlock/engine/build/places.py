@@ -22,6 +22,7 @@ from interlock.engine.ended import run_here
 # What a machine without a network waits for all places together.
 ANSWER_S = 4.0
 POOL = "pool/"
+PAGE = "text/html"
 # Of a server that only sends whole files.
 CANNOT_SAY = (http.HTTPStatus.METHOD_NOT_ALLOWED, http.HTTPStatus.NOT_IMPLEMENTED)
 
@@ -87,8 +88,10 @@ class Answers:
 def why_not(url: str) -> str:
     """Return why a place does not have a file; an empty text if it has."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=ANSWER_S):  # noqa: S310
-            return ""
+        asked = urllib.request.Request(url, method="HEAD")  # noqa: S310
+        with urllib.request.urlopen(asked, timeout=ANSWER_S) as answer:  # noqa: S310
+            # As a mirror or a network that asks for a login says 'not found': no source is a page.
+            return "it has a page in place of the file" if answer.headers.get_content_type() == PAGE else ""
     except urllib.error.HTTPError as error:
         return "" if error.code in CANNOT_SAY else f"{error.code} {error.reason}"
     except urllib.error.URLError as error:

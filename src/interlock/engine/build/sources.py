@@ -112,7 +112,8 @@ def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
     }
     for place, downloads in wanted.items():
         for download in downloads:
-            data = _from_folder(folder, download) or _from_cache(download, cache) or _from_pip(download, cache)
+            own = _content(folder / download.file) if folder else None
+            data = own or _content(kept(download, cache)) or _from_pip(download, cache)
             if data is not None:
                 files[f"{place}/{download.file}"] = data
             signature = folder / f"{download.file}.asc" if folder else None
@@ -121,15 +122,20 @@ def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
     return files
 
 
+def _mirror() -> str:
+    """Return the user's mirror; a container cannot read a URL of a folder of this machine, so it is told as one."""
+    return os.environ.get(MIRROR, "").removeprefix("file://")
+
+
 def mirror_url() -> str:
     """Return what builds are told of INTERLOCK_SOURCE_MIRROR: nothing if it is a folder of this machine."""
-    mirror = os.environ.get(MIRROR, "")
+    mirror = _mirror()
     return mirror if "://" in mirror else ""
 
 
 def mirror_folder() -> Path | None:
     """Return the folder that INTERLOCK_SOURCE_MIRROR names; None if it names none."""
-    mirror = os.environ.get(MIRROR, "")
+    mirror = _mirror()
     if not mirror or "://" in mirror:
         return None
     folder = Path(mirror)
@@ -140,20 +146,13 @@ def mirror_folder() -> Path | None:
     return folder
 
 
-def _from_folder(folder: Path | None, download: Download) -> bytes | None:
-    if folder is None or not (folder / download.file).is_file():
-        return None
-    return (folder / download.file).read_bytes()
+def _content(file: Path) -> bytes | None:
+    return file.read_bytes() if file.is_file() else None
 
 
 def kept(download: Download, cache: Path) -> Path:
     """Return where the cache has a file, or is to have it."""
     return cache / "downloads" / download.sha256
-
-
-def _from_cache(download: Download, cache: Path) -> bytes | None:
-    file = kept(download, cache)
-    return file.read_bytes() if file.is_file() else None
 
 
 def _from_pip(download: Download, cache: Path) -> bytes | None:
@@ -167,7 +166,7 @@ def _from_pip(download: Download, cache: Path) -> bytes | None:
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", folder]
         run_here([*command, *tags, releases[0]])
-        data = _from_folder(Path(folder), download)
+        data = _content(Path(folder, download.file))
         if data is None or hashlib.sha256(data).hexdigest() != download.sha256:
             return None
         (Path(folder) / download.file).replace(target)

@@ -97,10 +97,10 @@ def expected() -> Account:
     """Return whom builds and workloads would run as now, without making anybody."""
     if os.geteuid() != 0 or not is_disposable():
         return MYSELF
-    setpriv = shutil.which("setpriv", path=SYSTEM_PROGRAMS)
-    if setpriv is None or shutil.which("useradd", path=SYSTEM_PROGRAMS) is None:
-        return find_account()
-    return find_account() if find_account().name else Account(NAME, setpriv=setpriv)
+    there, setpriv = find_account(), shutil.which("setpriv", path=SYSTEM_PROGRAMS)
+    if there.name or setpriv is None or shutil.which("useradd", path=SYSTEM_PROGRAMS) is None:
+        return there
+    return Account(NAME, setpriv=setpriv)
 
 
 def ensure_account() -> tuple[Account, str]:

@@ -98,8 +98,9 @@ def _memory(user: Account) -> MachineCheck:
 def of_packages() -> Iterator[MachineCheck]:
     """Yield one command for all that is missing; nothing if nothing is."""
     lacking = toolchain.missing(toolchain.needs(traces=profiler.could_trace()))
-    if lacking:
-        count = f"{len(lacking)} package{'s' * (len(lacking) != 1)} would bring what is missing"
+    packages = toolchain.packages(lacking)
+    if packages:
+        count = f"{len(packages)} package{'s' * (len(packages) != 1)} would bring what is missing"
         yield MachineCheck("packages", CheckState.WARNING, count, toolchain.install_command(lacking))
 
 

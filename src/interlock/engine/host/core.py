@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from interlock.catalog import project
-from interlock.catalog.project import CORE, Catalog
+from interlock.catalog import selection
+from interlock.catalog.project import Catalog
+from interlock.catalog.selection import CORE
 from interlock.catalog.types import label_of, split_label
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.build.image import contradictions
@@ -21,7 +22,7 @@ def core_here(known: Catalog, cache: Path, account: Account = MYSELF) -> CoreSet
     """Return the core set of this machine as the engine."""
     chosen = CoreSet([], [])
     lacking = toolchain.missing(toolchain.PROGRAMS)
-    for label in project.select_labels(known.variants, [CORE]):
+    for label in selection.select_labels(known.variants, [CORE]):
         name, mode = split_label(label)
         variant = known.variants[name]
         if variant.kind is SourceKind.SOURCE:

@@ -72,7 +72,7 @@ class HostEngine:
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             "architecture": platform.machine(),
             "data_root": str(self.cache),
-            "user": self.account.name or pwd.getpwuid(os.getuid()).pw_name,
+            "user": self.account.name or _user(),
             "server": servers.words(self.cache),
             "memory_folder": memory.words(memory.choose(self.account)),
         }
@@ -115,6 +115,14 @@ class HostEngine:
         profiler.remove_cgroups(f"{memory.name_of(owner)}.")
         for folder in (*folders, runs(self.cache) / owner):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _user() -> str:
+    """Return this user's name; the number where it has none, as in a container that is started with another user."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def runs(cache: Path) -> Path:

@@ -72,8 +72,8 @@ class HostInstaller:
         ended = self._pip(prefix, ["install", "-q", *QUIET_PIP, "--target", str(folder / "site"), *lines], folder)
         if ended.ok:
             return None
-        lines = ended.stderr.splitlines()
-        said = [line for line in lines if "ERROR" in line] or lines or ["nothing"]
+        printed = ended.stderr.splitlines()
+        said = [line for line in printed if "ERROR" in line] or printed or ["nothing"]
         return Outcome(state=State.FAILED, reason=f"pip cannot install {', '.join(lines)}: {said[0]}")
 
     def _versions(self, prefix: Path, site: Path) -> dict[str, str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,13 +32,15 @@ from interlock.engine.build.image import (
 from interlock.engine.build.one_build import EXIT_CODE, STEP
 from interlock.engine.build.places import Answers
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url
+from interlock.engine.client import no_space
 from interlock.engine.ended import run_here
 from interlock.engine.host import existing, toolchain
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.toolchain import identity
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.errors import SourceUnavailableError
+from interlock.errors import EngineError, SourceUnavailableError
 from interlock.results.experiments import Built, Facts, Outcome, State
+from interlock.results.files import take_lock
 
 # Written last: a prefix without it was left half built.
 DONE = "interlock-facts.json"
@@ -47,6 +51,8 @@ ANSWER_S = 60
 # Marks a command and all that it starts as an experiment's, by whose name `interlock clean` ends them.
 EXPERIMENT = "INTERLOCK_EXPERIMENT"
 NETWORK = re.compile(r"_proxy$|CERT|CA_BUNDLE|^PIP_|^HOME$|^XDG_", re.IGNORECASE)
+# What the user's settings say of the user's own installations, and with which pip refuses those into a prefix.
+OWN_INSTALLATIONS = {"PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0"}
 # Below a home.
 PIP_SETTINGS = (".config/pip/pip.conf", ".pip/pip.conf")
 
@@ -96,7 +102,7 @@ class PrefixBuilder:
             prefix = self._place(variant, variant.prefix, content_hash(files, ""))
             return PrefixPlan(variant=variant, files=files, content_hash="", prefix=prefix)
         files = build_files(variant, self.known, self.texts)
-        lacking = toolchain.missing(toolchain.PROGRAMS)
+        lacking = toolchain.missing(toolchain.programs(variant.compiler))
         if lacking:
             raise SourceUnavailableError(
                 file=variant.file,
@@ -104,7 +110,7 @@ class PrefixBuilder:
                 found=toolchain.cannot_compile(lacking),
                 todo=f"{toolchain.install_command(lacking)}.",
             )
-        identified = content_hash(files, identity())
+        identified = content_hash(files, identity(variant.compiler))
         # The interpreter knows its prefix by heart: what is built elsewhere cannot be moved here.
         prefix = self.options.cache / "prefixes" / f"{variant.name}-{identified[:12]}"
         trains = builds.lacks_profile(
@@ -127,28 +133,36 @@ class PrefixBuilder:
 
     def find(self, plan: PrefixPlan) -> Built | None:
         """Return the prefix of this plan if it is whole."""
-        declared = plan.variant.prefix
-        place = existing.place_of(declared, self.account) if declared else None
-        if declared is not None and place is not None:
-            return self._use(plan, place / "bin" / declared.python)
-        return _describe(plan, reused=True) if (plan.prefix / DONE).is_file() else None
+        return self._installed(plan) or (_describe(plan, reused=True) if (plan.prefix / DONE).is_file() else None)
 
     def fetch(self, _: PrefixPlan) -> Built | None:
         """Return nothing: registries have images alone."""
         return None
 
     def make(self, plan: PrefixPlan) -> Built:
-        """Build and prove a prefix, or fetch one that others built."""
-        _make(plan, self.options, self.on_step, self.account)
-        return _describe(plan, reused=False)
+        """Build and prove a prefix, or fetch one that others built; what others installed stays as it is."""
+        there = self._installed(plan)
+        if there is not None:
+            return there
+        with _alone(plan, self.on_step):
+            # Another process may have built it meanwhile.
+            there = None if self.options.rebuild else self.find(plan)
+            if there is None:
+                _make(plan, self.options, self.on_step, self.account)
+        return there or _describe(plan, reused=False)
 
     def workers(self, _: Sequence[PrefixPlan]) -> int:
         """Return 1: each build uses all cores, and Ctrl-C has to end its scripts."""
         return 1
 
-    def _use(self, plan: PrefixPlan, interpreter: Path) -> Built:
-        """Prove an interpreter of this machine, which is used where it is."""
-        if interpreter.parent.parent != plan.prefix:
+    def _installed(self, plan: PrefixPlan) -> Built | None:
+        """Return an interpreter that others installed on this machine, proved and used where it is, or None."""
+        declared = plan.variant.prefix
+        place = existing.place_of(declared, self.account) if declared else None
+        if declared is None or place is None:
+            return None
+        interpreter = place / "bin" / declared.python
+        if place != plan.prefix:
             existing.link(plan.prefix, interpreter)
         require_proof(plan.variant, ask_facts(plan.prefix, account=self.account))
         return _describe(plan, reused=True)
@@ -186,6 +200,17 @@ def _context(variant: Variant, known: Catalog, texts: FileTexts) -> dict[str, by
     files = rendering.context(variant, known, texts)
     files.pop("Dockerfile")
     return files
+
+
+@contextmanager
+def _alone(plan: PrefixPlan, on_step: OnStep) -> Iterator[None]:
+    """Hold the lock of a prefix, which ends with the process: each of two builds would remove what the other makes."""
+    plan.prefix.parent.mkdir(parents=True, exist_ok=True)
+    with plan.prefix.with_name(f"{plan.prefix.name}.lock").open("wb") as file:
+        if not take_lock(file.fileno()):
+            on_step(plan.variant.name, "waiting for another build of it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _make(plan: PrefixPlan, options: BuildOptions, on_step: OnStep, account: Account) -> None:
@@ -248,7 +273,11 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
         code = int(log.pop())
         if code != 0:
             log.append(f"{EXIT_CODE.format(code)}\n")
-            raise build_failure("".join(log), plan.variant, str(keep_log(options.cache, log_name, log)))
+            path = keep_log(options.cache, log_name, log)
+            if no_space("".join(log)):
+                full = f"building {plan.variant.name}: no space left on the disk of {options.cache}"
+                raise EngineError(found=full, todo=f"Free space there: `df -h {options.cache}` shows how much is left.")
+            raise build_failure("".join(log), plan.variant, str(path))
     keep_log(options.cache, log_name, log)
 
 
@@ -257,7 +286,7 @@ def network_settings(cache: Path, account: Account) -> dict[str, str]:
 
     Another user has a home of its own, with a copy of pip's settings.
     """
-    kept = {name: value for name, value in os.environ.items() if NETWORK.search(name)}
+    kept = {name: value for name, value in os.environ.items() if NETWORK.search(name)} | OWN_INSTALLATIONS
     if not account.name:
         return kept
     home = cache / "home"

@@ -70,8 +70,8 @@ class HostSandbox:
         return ended
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        path = {} if self.prefix else {"PATH": f"{self.places[MOUNT]}/limits:{LIMITS_PATH}", "LANG": LOCALE}
-        own = environment_of(self.prefix) if self.prefix else path
+        limits = {"PATH": f"{self.places[MOUNT]}/limits:{LIMITS_PATH}", "LANG": LOCALE}
+        own = environment_of(self.prefix) if self.prefix else limits
         home = {"HOME": str(self.folder), "TMPDIR": self.places[SCRATCH]}
         return own | home | {name: translated_list(value, self.places) for name, value in more.items()}
 

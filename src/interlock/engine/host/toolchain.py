@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.engine import machine
 from interlock.engine.build.image import read_context
 from interlock.engine.build.sources import MIRROR, mirror_url
 from interlock.engine.ended import linked_by, run_here
@@ -27,7 +28,8 @@ COMPILE_PROGRAM = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o"]
 COMPILE_LIBRARY = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]
 # Of pip's wheel of zig.
 ZIG_BYTES = 94e6
-SOURCE_UNAVAILABLE = 69
+# Of fetch.sh: no place has the source, or what came has another sum.
+NO_SOURCE = (69, 65)
 SEE_DOCTOR = "Run `interlock doctor --engine host`: it names what is missing."
 PTH = "libpthread-pth.so"
 # Beside the profiler: why it does not compile here.
@@ -50,6 +52,7 @@ class Need:
         return _has_header(self.what) if self.what.endswith(".h") else find(self.what) is not None
 
 
+GCC = "gcc"
 # Interlock's own programs ask for no more.
 COMPILER = (Need("gcc", "gcc", "gcc"), Need("stdio.h", "libc6-dev", "glibc-devel"))
 # Without these nothing is built.
@@ -105,14 +108,22 @@ def missing(needs: Sequence[Need]) -> list[Need]:
 
 def install_command(needs: Sequence[Need]) -> str:
     """Return the command of this machine's distribution that installs them."""
-    if shutil.which("dnf"):
-        return "dnf install " + " ".join(need.fedora for need in needs if need.fedora)
-    return "apt-get install " + " ".join(need.debian for need in needs)
+    return " ".join(["dnf install" if shutil.which("dnf") else "apt-get install", *packages(needs)])
+
+
+def packages(needs: Sequence[Need]) -> list[str]:
+    """Return the packages of this machine's distribution that have them."""
+    return [name for need in needs if (name := need.fedora if shutil.which("dnf") else need.debian)]
 
 
 def cannot_compile(lacking: Sequence[Need]) -> str:
     """Return that no interpreter is compiled here."""
     return f"this machine has no {', '.join(need.what for need in lacking)} to compile it with"
+
+
+def programs(compiled_by: str) -> tuple[Need, ...]:
+    """Return what an interpreter is built with, whose compiler may be another one than the usual one."""
+    return PROGRAMS if compiled_by == GCC else (*PROGRAMS, Need(compiled_by, compiled_by, "clang"))
 
 
 def needs(*, traces: bool) -> tuple[Need, ...]:
@@ -131,12 +142,12 @@ def compiler(program: str) -> str:
 
 
 @functools.cache
-def identity() -> str:
+def identity(compiled_by: str) -> str:
     """Return what besides the sources decides what is built: system, machine, compiler and missing libraries."""
-    compiler = run_here(["gcc", "-dumpfullversion"]).stdout.strip()
-    system = f"{platform.freedesktop_os_release()['PRETTY_NAME']} {platform.machine()} {' '.join(platform.libc_ver())}"
+    gcc = f"gcc {run_here(['gcc', '-dumpfullversion']).stdout.strip()}"
+    system = f"{machine.operating_system()} {platform.machine()} {' '.join(platform.libc_ver())}"
     without = " ".join(need.what for need in missing(LIBRARIES))
-    return f"host {system} gcc {compiler} without {without or 'nothing'}"
+    return f"host {system} {gcc if compiled_by == GCC else compiler(compiled_by)} without {without or 'nothing'}"
 
 
 def _has_header(name: str) -> bool:
@@ -148,12 +159,15 @@ def _has_header(name: str) -> bool:
 def ensure_instruments(root: Path, cache: Path, account: Account = MYSELF) -> Path:
     """Return the folder with the launcher, the probes and what modes preload.
 
-    It is made anew if dockerfiles/instruments changed, or what the probes need came to be here.
+    It is made anew if dockerfiles/instruments changed, or what the probes need came to be here; GNU pth is tried again
+    as long as no place had its source.
     """
     source = root / "dockerfiles" / "instruments"
     files = read_context(source) | read_context(root / "dockerfiles" / "limits")
     folder = cache / "instruments" / instruments_identity(files)
     if folder.is_dir():
+        if not (folder / PTH).is_file():
+            _make_pth(source, folder, account)
         return folder
     making = folder.with_name(f"{folder.name}.{os.getpid()}")
     shutil.rmtree(making, ignore_errors=True)
@@ -164,10 +178,19 @@ def ensure_instruments(root: Path, cache: Path, account: Account = MYSELF) -> Pa
         _make_pth(source, making, account)
         _make_profiler(source / "profiler", making / "profiler")
         _copy_strace(making / "strace")
-        making.rename(folder)
+        _take_place(making, folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return folder
+
+
+def _take_place(made: Path, folder: Path) -> None:
+    """Give a folder its name, unless another process was quicker."""
+    try:
+        made.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
 
 
 @contextmanager
@@ -217,18 +240,17 @@ def _make_pth(source: Path, folder: Path, account: Account) -> None:
     """Build GNU pth for the modes that preload it, unless its source or what it needs is not here."""
     if missing([*PROGRAMS, *PTH_NEEDS]):
         return
-    work = folder / "build"
-    work.mkdir()
-    account.give(work)
-    for script in ("pth.sh", "fetch.sh"):
-        shutil.copyfile(source / script, work / script)
-    settings = {"PREFIX": str(work), "BUILD_DIR": str(work), MIRROR: mirror_url()}
-    argv = account.command(["sh", str(work / "pth.sh")])
-    done = run_here(argv, environment={**os.environ, **settings}, folder=work)
-    if (work / PTH).is_file() and not (work / PTH).is_symlink():  # root follows no link that a build has left
-        shutil.copyfile(work / PTH, folder / PTH)
-    shutil.rmtree(work)
-    if done.exit_code not in {0, SOURCE_UNAVAILABLE}:
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        work = Path(name)
+        account.give(work)
+        for script in ("pth.sh", "fetch.sh"):
+            shutil.copyfile(source / script, work / script)
+        settings = {"PREFIX": name, "BUILD_DIR": name, MIRROR: mirror_url()}
+        argv = account.command(["sh", f"{name}/pth.sh"])
+        done = run_here(argv, environment={**os.environ, **settings}, folder=work)
+        if (work / PTH).is_file() and not (work / PTH).is_symlink():  # root follows no link that a build has left
+            shutil.copyfile(work / PTH, folder / PTH)
+    if done.exit_code not in {0, *NO_SOURCE}:
         found = f"GNU pth cannot be built: {done.why}"
         raise EngineError(file="dockerfiles/instruments/pth.sh", found=found, todo=SEE_DOCTOR)
 

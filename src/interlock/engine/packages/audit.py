@@ -120,7 +120,7 @@ def _parents(module: str) -> list[str]:
     return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
-INSTALL_S, LIST_S = 900, 60
+INSTALL_S, ASK_S = 900, 60
 # Deadlines of one module's process, and of all processes for a package's extension modules together.
 IMPORT_S, EXTENSIONS_S = 60.0, 120.0
 JOBS = f"{AUDIT}/jobs.json"
@@ -135,7 +135,8 @@ class ImportJob:
     package: str
     modules: list[str]
     deadline_s: float
-    is_sweep: bool = False  # a sweep over extension modules, which asks about the GIL alone
+    is_sweep: bool = False  # a sweep over extension modules, few of which can be imported by themselves
+    is_built: bool = False  # here, where the builder has libraries that the image may lack
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def install(inside: PipContainer, wheels: Sequence[Wheel]) -> dict[str, str]:
 def distributions(inside: PipContainer) -> list[Distribution]:
     """Return everything that is installed now, the image's own pip included."""
     inside.put({PROGRAM: files("interlock.engine").joinpath("inside/audit.py").read_bytes()})
-    return parse(_must(inside, ["python", PROGRAM, "--packages"], LIST_S))
+    return parse(_must(inside, ["python", PROGRAM, "--packages"], ASK_S))
 
 
 def run_jobs(inside: PipContainer, jobs: Sequence[ImportJob]) -> tuple[str | None, list[list[ImportResult]]]:
@@ -171,7 +172,7 @@ def run_jobs(inside: PipContainer, jobs: Sequence[ImportJob]) -> tuple[str | Non
     asked = [{"modules": job.modules, "deadline_s": job.deadline_s} for job in jobs]
     inside.put({JOBS: json.dumps(asked).encode()})
     # A second for each process to start and end, which its deadline does not include.
-    limit_s = LIST_S + sum(job.deadline_s + len(job.modules) for job in jobs)
+    limit_s = ASK_S + sum(job.deadline_s + len(job.modules) for job in jobs)
     output = _must(inside, ["python", PROGRAM, JOBS, str(NORMAL_USER)], limit_s)
     bare = next((said["bare"] for said in said_objects(output, {"bare": str | None})), None)
     return bare, _by_job(said_objects(output, ANSWERED), jobs)
@@ -209,24 +210,23 @@ def import_jobs(
     """Return a job for each top-level module, and one for all extension modules of a package.
 
     Extension modules are swept where the GIL is off, because a plain import may not reach them, and for packages that
-    were built here, because the builder has libraries that the image may lack.
+    were built here, for the libraries that they lack.
     """
-    wanted = {wheel.package.key: wheel for wheel in wheels if wheel.path}
+    wanted = {wheel.package.key: wheel.build_s is not None for wheel in wheels if wheel.path}
     jobs: list[ImportJob] = []
     for distribution in there:
         if distribution.key in wanted:
-            is_swept = gil is Gil.OFF or wanted[distribution.key].build_s is not None
-            jobs += _jobs(distribution, is_swept=is_swept)
+            jobs += _jobs(distribution, gil, is_built=wanted[distribution.key])
     return [*jobs, *(ImportJob("", [module], IMPORT_S) for module in further)]
 
 
-def _jobs(distribution: Distribution, *, is_swept: bool) -> Iterator[ImportJob]:
+def _jobs(distribution: Distribution, gil: Gil, *, is_built: bool) -> Iterator[ImportJob]:
     modules = top_modules(distribution.files)
     for module in modules:
         yield ImportJob(distribution.key, [module], IMPORT_S)
     extensions = [name for name in extension_modules(distribution.files) if name not in modules]
-    if is_swept and extensions:
-        yield ImportJob(distribution.key, extensions, EXTENSIONS_S, is_sweep=True)
+    if extensions and (is_built or gil is Gil.OFF):
+        yield ImportJob(distribution.key, extensions, EXTENSIONS_S, is_sweep=True, is_built=is_built)
 
 
 def imports_by_package(
@@ -234,18 +234,21 @@ def imports_by_package(
 ) -> dict[str, list[ModuleImport]]:
     """Return the imports to report, by package.
 
-    A sweep's import error counts only if a library is missing: few extension modules can be imported by themselves.
+    Of a sweep those are the ones that switch the GIL on, and of what was built here those that lack a library. What a
+    wheel lacks, a GPU's driver say, its image lacks on the control too, which is not swept.
     """
     imports: dict[str, list[ModuleImport]] = {}
     for job, row in zip(jobs, answers, strict=True):
-        kept = [result for result in row if not job.is_sweep or result.by or LACKS_LIBRARY in result.error]
-        imports.setdefault(job.package, []).extend(_imported(result, job, owned) for result in kept)
+        tried = [_imported(result, job, owned) for result in row]
+        kept = [one for one in tried if not job.is_sweep or one.error or one.gil_by]
+        imports.setdefault(job.package, []).extend(kept)
     return imports
 
 
 def _imported(result: ImportResult, job: ImportJob, owned: Mapping[str, str]) -> ModuleImport:
     owner = (owner_of(result.by, owned) or job.package) if result.by else ""
-    error = result.error if not job.is_sweep or LACKS_LIBRARY in result.error else ""
+    counts = not job.is_sweep or (job.is_built and LACKS_LIBRARY in result.error)
+    error = result.error if counts else ""
     return ModuleImport(module=result.module, error=error, gil_by=result.by, gil_package=owner)
 
 
@@ -291,10 +294,6 @@ def _failed(failure: Unmet, resolution: Resolution) -> PackageAudit:
         system_package=failure.system_package,
         wheel_release=resolution.releases.get(failure.name, ""),
     )
-
-
-ASK_S = 60
-PACKAGE_NAME = re.compile(r"^[a-z0-9][a-z0-9.-]*$")
 
 
 def audit(  # noqa: PLR0913, PLR0917  the engine, the project, and what is asked
@@ -372,11 +371,9 @@ def _releases_with_wheels(
     task: _Task, inside: PipContainer, resolution: Resolution, options: Sequence[str]
 ) -> dict[str, str]:
     """Return for packages without a wheel, by their canonical names, the nearest release that has one."""
-    lacking = {package.key: package.version for package, _ in resolution.packages if package.from_index_as_source}
-    lacking |= {unmet.name: unmet.pinned for unmet in resolution.failures if PACKAGE_NAME.match(unmet.name)}
-    if lacking:
-        task.step(f"asking the index which releases of {len(lacking)} packages have wheels")
-    asked = list(lacking.items())[: remedies.MOST_ASKED]
+    asked = list(resolution.without_wheel.items())[: remedies.MOST_ASKED]
+    if asked:
+        task.step(f"asking the index which releases of {len(asked)} packages have wheels")
     return {name: remedies.release_with_wheel(inside, name, version, options) for name, version in asked}
 
 
@@ -395,12 +392,10 @@ def _unsupported(own: pip_container.PipContainer) -> str:
     version = pip_version(said.stdout)
     if version is None:
         return "it has no pip"
+    if version >= LEAST_PIP:
+        return ""
     least = ".".join(map(str, LEAST_PIP))
-    return (
-        ""
-        if version >= LEAST_PIP
-        else f"its pip {version[0]}.{version[1]} writes no installation report (new in pip {least})"
-    )
+    return f"its pip {version[0]}.{version[1]} writes no installation report (new in pip {least})"
 
 
 def _install_and_import(

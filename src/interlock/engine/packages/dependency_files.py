@@ -70,15 +70,17 @@ def read(
     extras, groups = set[str](), set[str]()
     for path in map(Path, names):
         if path.name == PYPROJECT:
-            project = _Project(path, reader.text(path, ""), selection)
+            text = reader.text(path, "")
+            project = _Project(path, text, _toml(path, text), selection)
             project.add_to(reader)
             extras |= canonical(project.extras)
             groups |= canonical(project.groups)
         elif lock_file := kind_of(path):
             text = reader.text(path, "")
             locks.append(lock_file(path, text, _toml(path, text), selection))
-            extras |= locks[-1].extras
-            groups |= locks[-1].groups
+            of_lock, groups_of_lock = locks[-1].choices()
+            extras |= of_lock
+            groups |= groups_of_lock
         elif path.suffix in {".toml", ".lock"}:
             todo = f"Name a requirements file, {PYPROJECT}, pylock.toml, {UV} or {POETRY}."
             raise RequirementsError(file=str(path), found="no file of dependencies has this name", todo=todo)
@@ -110,11 +112,8 @@ class _Project:
 
     path: Path
     text: str
+    document: dict[str, Any]
     selection: Selection
-    document: dict[str, Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "document", _toml(self.path, self.text))
 
     @property
     def extras(self) -> dict[str, Any]:
@@ -133,19 +132,21 @@ class _Project:
                 todo = f"Name a lock file, or a requirements file with the line '-e {self.path.parent}'."
                 raise wrong(self.path, "project.dynamic", f"only a build can tell its {key}", todo)
         known_to_uv = canonical(self._table("tool.uv.sources"))
-        for requirement, line in [*self._of_project(), *self._of_groups()]:
+        for requirement, line in self._wanted():
             name = canonicalize_name(requirement.name)
             if name in known_to_uv:
                 found, todo = f"pip does not know where {name} comes from", f"Name its {UV}: `uv lock` writes it."
                 raise wrong(self.path, f"tool.uv.sources.{name}", found, todo)
-            reader.line(self.path, line_number(self.text, line), line, is_constraint=False)
+            quoted = next((text for text in (f'"{line}"', f"'{line}'") if text in self.text), line)
+            reader.line(self.path, line_number(self.text, quoted), line, is_constraint=False)
 
-    def _of_project(self) -> Iterator[tuple[Requirement, str]]:
-        """Yield the requirements of the project and of extras, and of those that an extra names in its turn."""
+    def _wanted(self) -> Iterator[tuple[Requirement, str]]:
+        """Yield the requirements of the project, of groups and of extras, and of extras that one of these names."""
         project, extras = self._table("project"), {str(canonicalize_name(name)): name for name in self.extras}
         own, taken = canonicalize_name(str(project.get("name", ""))), set(self.selection.extras)
         todo = [("project.dependencies", project.get("dependencies", []))]
         todo += [self._extra(extras[name]) for name in sorted(taken & extras.keys())]
+        todo.append(("dependency-groups", self._of_groups()))
         for key, lines in todo:
             for line in self._strings(key, lines):
                 requirement = self._requirement(key, line)
@@ -163,14 +164,13 @@ class _Project:
     def _extra(self, name: str) -> tuple[str, Any]:
         return f"project.optional-dependencies.{name}", self.extras[name]
 
-    def _of_groups(self) -> list[tuple[Requirement, str]]:
+    def _of_groups(self) -> list[str]:
         wanted = sorted(self.selection.groups & canonical(self.groups))
         try:
-            lines = resolve_dependency_groups(self.groups, *wanted)
+            return list(resolve_dependency_groups(self.groups, *wanted))
         except ExceptionGroup as errors:
             said = str(_first(errors)).strip("'\"")
             raise wrong(self.path, "dependency-groups", said.splitlines()[0], "Correct the group.") from None
-        return [(Requirement(line), line) for line in lines]
 
     def _requirement(self, key: str, line: str) -> Requirement:
         try:

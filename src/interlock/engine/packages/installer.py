@@ -77,8 +77,12 @@ class ImageInstaller:
     abandoned: Event = field(default_factory=Event)
 
     def tidy(self) -> None:
-        """Remove volumes of images that no longer exist."""
-        remove_stale_volumes(self.client)
+        """Remove volumes of images that no longer exist, unless something still mounts them."""
+        there = {image["Id"] for image in self.client.api.images(all=True)}
+        for volume in self.client.volumes.list(filters={"label": IMAGE_LABEL}):
+            if volume.attrs["Labels"][IMAGE_LABEL] not in there:
+                with suppress(APIError):
+                    volume.remove()
 
     def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[PackageSet]:
         """Return the packages of each image and its requirement lines; those of several variants side by side.
@@ -170,15 +174,6 @@ def planned(image_id: str, lines: Iterable[str]) -> PackageSet:
 def names_of(lines: Iterable[str]) -> list[str]:
     """Return the names of required packages, each once, however many versions of Python have a line of their own."""
     return list(dict.fromkeys(Requirement(line).name for line in lines))
-
-
-def remove_stale_volumes(client: DockerClient) -> None:
-    """Remove volumes of images that no longer exist, unless something still mounts them."""
-    there = {image["Id"] for image in client.api.images(all=True)}
-    for volume in client.volumes.list(filters={"label": IMAGE_LABEL}):
-        if volume.attrs["Labels"][IMAGE_LABEL] not in there:
-            with suppress(APIError):
-                volume.remove()
 
 
 def _recorded(client: DockerClient, image_id: str, packages: PackageSet) -> dict[str, str] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ UV, POETRY = "uv.lock", "poetry.lock"
 SUMS = ("sha256", "sha384", "sha512")
 # The first poetry.lock that says of each package which groups need it, and where.
 LEAST_POETRY = (2, 1)
+# Of Poetry, an address as git takes it and pip does not: git@example.org:folder/project.git
+SSH = re.compile(r"^([\w.-]+@[\w.-]+):")
 TO_LOCK_AGAIN = "Lock again with the tool that wrote it."
 # Of uv, a place of the project's own.
 OWN = ("virtual", "editable", "directory")
@@ -56,7 +59,7 @@ def wrong(path: Path, key: str, found: object, todo: str) -> RequirementsError:
 
 def line_number(text: str, needle: str) -> int:
     """Return the number of the first line that has a text, which a TOML reader does not tell; 1 without one."""
-    return text.count("\n", 0, max(text.find(needle), 0)) + 1
+    return text.count("\n", 0, text.find(needle) + 1) + 1
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,6 @@ class Pinned:
     name: str
     text: str
     sums: Sequence[str] = ()
-
-
-def _at_place(name: str, place: str, subdirectory: str | None = None) -> str:
-    """Return a requirement at a URL, or at a path beside the lock file."""
-    where = place if urlsplit(place).scheme else f"file:{quote(place)}"
-    return f"{name} @ {where}" + (f"#subdirectory={subdirectory}" if subdirectory else "")
 
 
 @dataclass(frozen=True)
@@ -91,6 +88,11 @@ class LockFile(ABC):
     @abstractmethod
     def groups(self) -> frozenset[str]: ...
 
+    def choices(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the names of its extras and of its groups; RequirementsError for what is not as its tool writes it."""
+        with self._as_written("extras or groups"):
+            return self.extras, self.groups
+
     @abstractmethod
     def packages(self, environment: Environment) -> Iterable[Pinned]:
         """Yield what is wanted in an environment."""
@@ -100,9 +102,14 @@ class LockFile(ABC):
         lines = []
         for package in self.packages(environment):
             hashes = "".join(f" --hash={each}" for each in dict.fromkeys(package.sums))
-            number = line_number(self.text, f'name = "{package.name}"')
+            number = line_number(self.text, f'\nname = "{package.name}"')
             lines.append(reader.requirement(Line(f"{package.text}{hashes}", str(self.path), number)))
         return lines
+
+    def _at_place(self, name: str, place: str, subdirectory: str | None = None) -> str:
+        """Return a requirement at a URL, or at a path, which is relative to the lock file's folder."""
+        where = place if urlsplit(place).scheme else f"file:{quote(str(self.path.parent / place))}"
+        return f"{name} @ {where}" + (f"#subdirectory={subdirectory}" if subdirectory else "")
 
     def _tables(self, key: str) -> list[Table]:
         value = self.document.get(key, [])
@@ -119,10 +126,15 @@ class LockFile(ABC):
 
     def _pinned(self, package: Table, as_pinned: Callable[[Table], Pinned]) -> Pinned:
         """Return a package as pip is asked for it; RequirementsError for one that its tool does not write so."""
-        try:
+        with self._as_written(f"package {package.get('name', '')}".strip()):
             return as_pinned(package)
+
+    @contextmanager
+    def _as_written(self, key: str) -> Iterator[None]:
+        """Raise RequirementsError for what its tool does not write so."""
+        try:
+            yield
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            key = f"package {package.get('name', '')}".strip()
             found = f"is not as its tool writes it ({type(error).__name__}: {error})"
             raise wrong(self.path, key, found, TO_LOCK_AGAIN) from None
 
@@ -162,12 +174,12 @@ class PylockFile(LockFile):
         if package.vcs is not None:
             where = package.vcs.url or f"file:{package.vcs.path}"
             place = f"{package.vcs.type}+{where}@{package.vcs.commit_id}"
-            return Pinned(name, _at_place(name, place, package.vcs.subdirectory))
+            return Pinned(name, self._at_place(name, place, package.vcs.subdirectory))
         if package.directory is not None:
-            return Pinned(name, _at_place(name, package.directory.path, package.directory.subdirectory))
+            return Pinned(name, self._at_place(name, package.directory.path, package.directory.subdirectory))
         if archive is not None:
             place = str(archive.url or archive.path)
-            return Pinned(name, _at_place(name, place, archive.subdirectory), _sums(archive.hashes))
+            return Pinned(name, self._at_place(name, place, archive.subdirectory), _sums(archive.hashes))
         if package.version is None:
             raise wrong(self.path, "packages.version", f"{name} has files and no version", TO_LOCK_AGAIN)
         hashes = [wheel.hashes for wheel in package.wheels or []] + ([package.sdist.hashes] if package.sdist else [])
@@ -202,7 +214,7 @@ class PoetryLock(LockFile):
     def packages(self, environment: Environment) -> Iterator[Pinned]:
         for package in self._tables("package"):
             if self._is_wanted(package, environment):
-                yield self._pinned(package, _of_poetry)
+                yield self._pinned(package, self._of)
 
     def _is_wanted(self, package: Table, environment: Environment) -> bool:
         markers = package.get("markers", "")
@@ -214,19 +226,17 @@ class PoetryLock(LockFile):
         extras = ["", *self.selection.extras]
         return any(self._holds(marker, {**environment, "extra": extra}) for marker in by_group for extra in extras)
 
-
-def _of_poetry(package: Table) -> Pinned:
-    name, source = package["name"], package.get("source", {})
-    sums = [file["hash"] for file in package["files"]]
-    match source.get("type", "legacy"):
-        case "git":
-            place = f"git+{source['url']}@{source['resolved_reference']}"
-            return Pinned(name, _at_place(name, place, source.get("subdirectory")))
-        case "directory":
-            return Pinned(name, _at_place(name, source["url"], source.get("subdirectory")))
-        case "url" | "file":
-            return Pinned(name, _at_place(name, source["url"], source.get("subdirectory")), sums)
-    return Pinned(name, f"{name}=={package['version']}", sums)
+    def _of(self, package: Table) -> Pinned:
+        name, source = package["name"], package.get("source", {})
+        sums = [file["hash"] for file in package["files"]]
+        match source.get("type", "legacy"):
+            case "git":
+                url = SSH.sub(r"ssh://\1/", source["url"])
+                place = f"git+{url}@{source['resolved_reference']}"
+                return Pinned(name, self._at_place(name, place, source.get("subdirectory")))
+            case "directory" | "url" | "file":
+                return Pinned(name, self._at_place(name, source["url"], source.get("subdirectory")), sums)
+        return Pinned(name, f"{name}=={package['version']}", sums)
 
 
 @dataclass(frozen=True)
@@ -249,22 +259,32 @@ class UvLock(LockFile):
         return canonical(name for root in self._roots() for name in root.get("dev-dependencies", {}))
 
     def packages(self, environment: Environment) -> Iterator[Pinned]:
-        try:
+        with self._as_written("package"):
             numbers = sorted(self._reached(environment))
-        except (LookupError, TypeError, AttributeError) as error:
-            found = f"is not as uv writes it ({type(error).__name__}: {error})"
-            raise wrong(self.path, "package", found, TO_LOCK_AGAIN) from None
         roots = self._roots()
         for package in (self._tables("package")[number] for number in numbers):
             if package not in roots and "virtual" not in package.get("source", {}):
-                yield self._pinned(package, _of_uv)
+                yield self._pinned(package, self._of)
 
     def _roots(self) -> list[Table]:
-        """Return the project itself, or all members of a workspace that is no project."""
+        """Return the project itself, or all members of a workspace that is no project, and what has its own groups."""
         places = [(package, package.get("source", {})) for package in self._tables("package")]
         members = [(package, place) for package, place in places if any(key in place for key in OWN)]
         project = [package for package, place in members if "." in place.values()]
-        return project or [package for package, _ in members]
+        return project or [*(package for package, _ in members), {"dev-dependencies": self._groups_of_workspace()}]
+
+    def _groups_of_workspace(self) -> dict[str, list[Table]]:
+        """Return the edges of the groups of a workspace that is no project."""
+        groups = self.document.get("manifest", {}).get("dependency-groups", {})
+        return {name: [edge for line in lines for edge in self._edges_of_line(line)] for name, lines in groups.items()}
+
+    def _edges_of_line(self, line: Table) -> Iterator[Table]:
+        """Yield an edge to each version that is locked for a requirement, with the markers of both."""
+        for package in self._tables("package"):
+            if package["name"] == line["name"]:
+                forks = " or ".join(f"({marker})" for marker in package.get("resolution-markers", []))
+                marker = " and ".join(f"({marker})" for marker in (line.get("marker"), forks) if marker)
+                yield {**package, "extra": line.get("extras", []), "marker": marker}
 
     def _reached(self, environment: Environment) -> set[int]:
         """Return the places of the packages that the roots need, and of what these need."""
@@ -291,6 +311,20 @@ class UvLock(LockFile):
                 if canonicalize_name(name) in names:
                     yield from edges
 
+    def _of(self, package: Table) -> Pinned:
+        name, source = package["name"], package["source"]
+        files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
+        sums = [file["hash"] for file in files if "hash" in file]
+        if "git" in source:
+            url = urlsplit(source["git"])
+            subdirectory = parse_qs(url.query).get("subdirectory", [None])[0]
+            place = f"git+{url._replace(query='', fragment='').geturl()}@{url.fragment}"
+            return Pinned(name, self._at_place(name, place, subdirectory))
+        for kind in ("url", "path", "directory", "editable"):
+            if kind in source:
+                return Pinned(name, self._at_place(name, source[kind], source.get("subdirectory")), sums)
+        return Pinned(name, f"{name}=={package['version']}", sums)
+
 
 def _place_of(packages: Sequence[Table], edge: Table) -> int:
     """Return the place of the package that an edge leads to, which has all that the edge says of it."""
@@ -300,21 +334,6 @@ def _place_of(packages: Sequence[Table], edge: Table) -> int:
     if number is None:
         raise LookupError(f"no package is {edge['name']}")
     return number
-
-
-def _of_uv(package: Table) -> Pinned:
-    name, source = package["name"], package["source"]
-    files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
-    sums = [file["hash"] for file in files if "hash" in file]
-    if "git" in source:
-        url = urlsplit(source["git"])
-        subdirectory = parse_qs(url.query).get("subdirectory", [None])[0]
-        place = f"git+{url._replace(query='', fragment='').geturl()}@{url.fragment}"
-        return Pinned(name, _at_place(name, place, subdirectory))
-    for kind in ("url", "path", "directory", "editable"):
-        if kind in source:
-            return Pinned(name, _at_place(name, source[kind], source.get("subdirectory")), sums)
-    return Pinned(name, f"{name}=={package['version']}", sums)
 
 
 def kind_of(path: Path) -> type[LockFile] | None:

@@ -80,15 +80,10 @@ def gather(variables: Iterable[str] = (), lines: Iterable[str] = ()) -> PipSetti
 
     EngineError for a setting that names this machine itself: a build gets the engine's network, and never the host's.
     """
-    known = settings_of(_config_list(), os.environ)
+    config_list = run_here([sys.executable, "-m", "pip", "config", "list"]).stdout  # empty without a pip here
+    known = settings_of(config_list, os.environ)
     named = {name: os.environ[name] for name in variables if name in os.environ}
     return translate(known, os.environ, named, lines)
-
-
-def _config_list() -> str:
-    """Return the output of `pip config list`; empty where Interlock runs without a pip."""
-    command = [sys.executable, "-m", "pip", "config", "list"]
-    return run_here(command).stdout
 
 
 def settings_of(config_list: str, environment: Mapping[str, str]) -> dict[str, str]:

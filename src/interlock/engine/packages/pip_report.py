@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -32,7 +32,7 @@ class Resolved:
     @property
     def file(self) -> str:
         """Return the file's name, as pip writes it."""
-        return unquote(self.place.partition("#")[0].rpartition("/")[2])
+        return _file(self.place)
 
     @property
     def from_index_as_source(self) -> bool:
@@ -64,7 +64,11 @@ def parse_report(text: str) -> list[Resolved]:
 def _resolved(item: Mapping[str, Any], requires: Sequence[Requirement]) -> Resolved:
     info, metadata = item["download_info"], item["metadata"]
     name, version, url = metadata["name"], metadata["version"], info["url"]
-    return Resolved(name, version, _spec(name, info), url, url.endswith(".whl"), requires)
+    return Resolved(name, version, _spec(name, info), url, _file(url).endswith(".whl"), requires)
+
+
+def _file(url: str) -> str:
+    return unquote(urlsplit(url).path.rpartition("/")[2])
 
 
 def _spec(name: str, info: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from interlock.engine.packages.pip_container import PipContainer
+from interlock.engine.packages.requirements import VARIABLE
 
 # An index is asked about so many packages; of most programs fewer lack a wheel.
 MOST_ASKED, ASK_S = 20, 60
@@ -33,6 +34,8 @@ def release_with_wheel(inside: PipContainer, name: str, version: str, options: I
     The variant's own pip says which releases have one; empty if none has, or the index does not tell.
     """
     words = [word for option in options if option.split()[0] in PLACES for word in shlex.split(option)]
+    # pip fills in variables in its files alone.
+    words = [VARIABLE.sub(lambda found: inside.environment.get(found[1], found[0]), word) for word in words]
     said = inside.pip("index", "versions", "-vv", name, *words, deadline_s=ASK_S)
     found = WHEEL.findall(said.stdout)  # of pip itself too, whose own releases it may look up
     own = canonicalize_name(name)

@@ -92,11 +92,12 @@ def unquoted(value: str) -> str:
 
 
 OPTION = re.compile(r"(--[a-z-]+|-[a-z])(?:\s*=\s*|\s+|$)?(.*)$", re.DOTALL)
+EDITABLE = ("-e", "--editable")
 # A requirement's own options start at the first word that is one.
 OWN_OPTIONS = re.compile(r"\s+(?=--?[A-Za-z])")
 VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 NAMED_URL = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*@\s*(\S+)(.*)$", re.DOTALL)
-PASSWORD = re.compile(r"://[^/@\s]+@")
+USER = re.compile(r"://[^/@\s]+@")
 HOST = re.compile(r"://(?:[^/@\s]*@)?(\[[^\]\s]+\]|[^/:?#\s]+)")
 # Options for all requirements of a file, and whether a value follows.
 GLOBAL = {
@@ -108,6 +109,8 @@ GLOBAL = {
     "--prefer-binary": False,
     "--require-hashes": False,
     "--pre": False,
+    "--all-releases": True,
+    "--only-final": True,
     "--trusted-host": True,
     "--use-feature": True,
 }
@@ -209,9 +212,14 @@ class Reader:
         if not text.startswith("-"):
             self._add(self.requirement(line), is_constraint)
             return
+        # pip takes several options in a line; those behind an editable requirement are its own.
+        for part in [text] if text.startswith(EDITABLE) else OWN_OPTIONS.split(text):
+            self._read_option(replace(line, text=part), is_constraint)
+
+    def _read_option(self, line: Line, is_constraint: bool) -> None:
         option, value = self._option(line)
         if option in {"--requirement", "--constraint"}:
-            self._include(line, value, is_constraint=is_constraint or option == "--constraint")
+            self._include(line, value, is_constraint=option == "--constraint")
         elif option == "--editable":
             # An editable install is audited as a wheel.
             self._add(self.requirement(replace(line, text=value)), is_constraint)
@@ -232,7 +240,8 @@ class Reader:
         if GLOBAL.get(option, True) != bool(value):
             said = "needs a value" if GLOBAL.get(option, True) else "takes no value"
             raise _wrong(line, f"{option} {said}", "Correct the line.")
-        return option, value if option == "--editable" else unquoted(value)
+        # A marker behind an editable requirement has quotes of its own.
+        return option, value if option == "--editable" and value[0] not in "'\"" else unquoted(value)
 
     def _include(self, line: Line, value: str, *, is_constraint: bool) -> None:
         if "://" in value:
@@ -338,9 +347,14 @@ def line_for(wanted: Requirements, name: str, place: str, places: Mapping[Path, 
         elif line.path is not None:
             if place.removeprefix("file://") == places[line.path]:
                 return line
-        elif place and place in line.text:
+        elif place and without_user(place) in without_user(line.text):
             return line
     return None
+
+
+def without_user(url: str) -> str:
+    """Return a URL without its user and password, which pip's report may leave out."""
+    return USER.sub("://", url)
 
 
 def display_text(line: Line | None) -> str:
@@ -348,4 +362,4 @@ def display_text(line: Line | None) -> str:
     if line is None:
         return ""
     text = line.text.partition(" --hash")[0].replace("{path}", str(line.path))
-    return f"{line.file}:{line.number} {PASSWORD.sub('://****@', text.strip())}"
+    return f"{line.file}:{line.number} {USER.sub('://****@', text.strip())}"

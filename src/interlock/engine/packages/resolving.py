@@ -20,7 +20,16 @@ from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer
 from interlock.engine.packages.pip_output import failure, not_fetched
 from interlock.engine.packages.pip_report import Resolved, needed_by, parse_report
 from interlock.engine.packages.remedies import system_package
-from interlock.engine.packages.requirements import Line, Requirements, line_for, local_places, pip_lines
+from interlock.engine.packages.requirements import (
+    USER,
+    Line,
+    Requirements,
+    line_for,
+    local_places,
+    pip_lines,
+    real_path,
+    without_user,
+)
 from interlock.engine.run import leftovers
 from interlock.engine.run.archives import ContentError
 from interlock.errors import EngineError
@@ -29,14 +38,14 @@ from interlock.errors import EngineError
 DEADLINE_S, LOOKING_S, READ_S = 3600, 300, 60
 REPORT, REQUIREMENTS, CONSTRAINTS = f"{AUDIT}/report.json", f"{AUDIT}/requirements.txt", f"{AUDIT}/constraints.txt"
 LOCAL, LINKS, LOG, NOWHERE = f"{AUDIT}/local", f"{AUDIT}/links", f"{AUDIT}/pip.log", f"{AUDIT}/nowhere"
-# What pip says of a package that no index has, or that none could be asked about: then its log says more.
 PINNED = re.compile(r"==\s*([0-9][^\s;,*]*)(?:[\s;]|$)")
+# What pip says of a package that no index has, or that none could be asked about: then its log says more.
 NO_VERSIONS = "(from versions: none)"
 
 
 @dataclass(frozen=True)
 class Unmet:
-    """A requirement that pip cannot meet, by its package's name or, of a project whose name is not known, its line."""
+    """A requirement that pip cannot meet, by its package's name or, if that is not known, its folder or address."""
 
     name: str
     words: str
@@ -59,11 +68,25 @@ class Resolution:
     failures: list[Unmet]
     releases: Mapping[str, str] = field(default_factory=dict)  # of packages without a wheel, one that has it
 
+    @property
+    def without_wheel(self) -> dict[str, str]:
+        """Return the versions of packages without a wheel, by canonical names; not of those whose lines name a place.
+
+        A public index may have another project of the same name.
+        """
+        sources = [(one, line) for one, line in self.packages if one.from_index_as_source]
+        lacking = {one.key: one.version for one, line in sources if not _is_direct(line)}
+        return lacking | {unmet.name: unmet.pinned for unmet in self.failures if not _is_direct(unmet.line)}
+
     def line(self, key: str) -> Line | None:
         return next(line for package, line in self.packages if package.key == key)
 
     def needed_by(self, key: str) -> list[str]:
         return needed_by([package for package, _ in self.packages], key)
+
+
+def _is_direct(line: Line | None) -> bool:
+    return line is not None and (line.path is not None or "://" in line.text)
 
 
 class Resolver:
@@ -146,7 +169,7 @@ class Resolver:
         return [Line(_text(needed), "", 0, canonicalize_name(needed.name)) for needed in left]
 
     def _fail(self, line: Line, said: Ended) -> list[Line]:
-        name = line.name or (line.path.name if line.path else line.text)
+        name = line.name or (real_path(line.path).name if line.path else without_user(line.text))
         words = failure(said, self._deadline_s)
         if NO_VERSIONS in said.stdout:
             words += self._refusal(line)
@@ -175,10 +198,17 @@ class Resolver:
     def _resolution(self, packages: list[Resolved]) -> Resolution:
         unique = list({package.key: package for package in [*packages, *self._alone.values()]}.values())
         failures = [replace(unmet, needed_by=needed_by(unique, name)) for name, unmet in self._failures.items()]
-        return Resolution([(package, self._line(package.name, package.place)) for package in unique], failures)
+        asked = [(package, self._line(package.name, package.place)) for package in unique]
+        return Resolution([(with_user(package, line), line) for package, line in asked], failures)
 
     def _line(self, name: str, place: str) -> Line | None:
         return line_for(self._wanted, name, place, self._places)
+
+
+def with_user(package: Resolved, line: Line | None) -> Resolved:
+    """Return a package to be fetched as the user and with the password of its line's URL, which pip's report lacks."""
+    found = USER.search(line.text) if line else None
+    return replace(package, spec=without_user(package.spec).replace("://", found[0], 1)) if found else package
 
 
 def _text(requirement: Requirement) -> str:

@@ -14,7 +14,7 @@ from interlock.analysis.trials import BUSY_CPUS, BUSY_SHARE
 from interlock.catalog.services import Probed, ServiceAddress, UserWork
 from interlock.catalog.workloads import Benchmark, Repetition, Workload
 from interlock.engine.ended import last_lines
-from interlock.engine.protocol import CpuUsed, Network, OwnStart, UserContainer
+from interlock.engine.protocol import CpuUsed, LoadRun, Network, OwnStart, UserContainer
 from interlock.errors import LazyModule, WorkloadError
 from interlock.measure.blocks import OnStart, order_of
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind, Working
@@ -83,7 +83,7 @@ class UserService:
 
     @property
     def user(self) -> UserWork:
-        return self.workload.user or UserWork()
+        return self.workload.of_user
 
     @property
     def address(self) -> ServiceAddress:
@@ -129,14 +129,9 @@ class UserService:
 
     def _quiet(self, limit_s: float) -> tuple[float, bool]:
         """Wait until it is quiet; return how many CPUs it used when it was looked at last, and whether it was."""
-        quiet_cpus, quiet_looks, used, before_s = (
-            max(QUIET_CPUS, QUIET_FACTOR * self.user.probed.idle_cpus),
-            0,
-            0.0,
-            0.0,
-        )
-        before = self.container.cpu_used()
-        while quiet_looks < 2:
+        quiet_cpus = max(QUIET_CPUS, QUIET_FACTOR * self.user.probed.idle_cpus)
+        quiet_looks, before = 0, self.container.cpu_used()
+        while True:
             before_s = time.monotonic()
             time.sleep(LOOK_S)
             now = self.container.cpu_used()
@@ -145,26 +140,33 @@ class UserService:
             if time.monotonic() > limit_s:
                 return used, False
             self.container.require_running("before it was quiet")
-        return used, True
+            if quiet_looks == 2:
+                return used, True
 
     def load(self) -> Loaded:
-        """Put one slice of load on it."""
+        """Put one slice of load on it; the whole load if nothing answers it: a machine may stand still for a second."""
         words, slice_s = self.user.load or [], self.user.probed.slice_s
-        if is_wrk(words) and slice_s:
-            words = with_duration(words, slice_s)
+        if not is_wrk(words):
+            ran, service_s, load_s = self._put(words)
+            return Loaded(ran.duration_s, 1, ran.duration_s, {}, service_s, load_s)
+        ran, service_s, load_s = self._put(with_duration(words, slice_s) if slice_s else words)
+        done = parse_wrk(ran.stdout)
+        if slice_s and done.is_silent:
+            ran, service_s, load_s = self._put(words)
+            done = parse_wrk(ran.stdout)
+        if done.problem:
+            raise WorkloadError(key="--load", found=done.problem, todo="Correct the service, or the load.")
+        latencies = {key: done.latency_s[name] for key, name in PERCENTILES.items() if name in done.latency_s}
+        return Loaded(1 / done.per_second, done.requests, ran.duration_s, latencies, service_s, load_s)
+
+    def _put(self, words: Sequence[str]) -> tuple[LoadRun, float, float]:
+        """Put a load on it; return how that ended, and the CPU seconds of the service and of the load."""
         base = self.address.base(self.container.address())
         service, loader = self.container.cpu_used(), self.network.load_cpu_used()
         ran = self.network.put_load([word.replace(URL, base) for word in words], self.workload.deadline_s)
         self.container.require_running("under the load")
         service_s = self.container.cpu_used().since(service).total_s
-        load_s = self.network.load_cpu_used().since(loader).total_s
-        if not is_wrk(words):
-            return Loaded(ran.duration_s, 1, ran.duration_s, {}, service_s, load_s)
-        done = parse_wrk(ran.stdout)
-        if done.problem:
-            raise WorkloadError(key="--load", found=done.problem, todo="Correct the service, or the load.")
-        latencies = {key: done.latency_s[name] for key, name in PERCENTILES.items() if name in done.latency_s}
-        return Loaded(1 / done.per_second, done.requests, ran.duration_s, latencies, service_s, load_s)
+        return ran, service_s, self.network.load_cpu_used().since(loader).total_s
 
 
 def are_steady(before: Loaded, after: Loaded) -> bool:
@@ -207,6 +209,7 @@ class Kept:
 
     track: Track
     service: UserService
+    ends: ExitStack  # which ends its service
     ready: Ready | None = None
     busy_s: float = 0.0  # what it was at work, and not another row
     slices: list[Loaded] = field(default_factory=list)
@@ -258,15 +261,15 @@ class UsersService(Kind):
         return None
 
     def is_in_order(self, track: Track) -> bool:
-        return bool(self.workload.user and self.workload.user.load)
+        return bool(self.workload.of_user.load)
 
     def block(self, tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
-        rng, user = order_of(tracks[0], number), self.workload.user
+        rng, user = order_of(tracks[0], number), self.workload.of_user
         rows = rng.sample(list(tracks), len(tracks))
         # A host name can be that of one service at a time.
-        has_name = user and user.address and user.address.host
+        has_name = user.address and user.address.host
         for group in [[track] for track in rows] if has_name else [rows]:
-            yield from loaded_in_turns(group, rng, on_start)
+            yield from loaded_in_turns(group, user.probed.turns, rng, on_start)
 
     def alone(self, track: Track, number: int) -> Result:
         """Start it once, where its start is what is timed; WorkloadError if it does not work."""
@@ -294,33 +297,42 @@ class UsersService(Kind):
             yield Working(service.container, work)
 
 
-def loaded_in_turns(tracks: Sequence[Track], rng: random.Random, on_start: OnStart) -> Iterator[Result]:
+def loaded_in_turns(tracks: Sequence[Track], turns: int, rng: random.Random, on_start: OnStart) -> Iterator[Result]:
     """Keep the services of these rows up and put slices of load on them in turns; yield what each has shown."""
-    turns = max((track.kind.workload.user or UserWork()).probed.turns for track in tracks)
     with ExitStack() as ends:
         kept: list[Kept] = []
         for track in tracks:
             on_start(track)
-            with track.failing(), _asked(track):
-                kept.append(Kept(track, ends.enter_context(_started(track))))
+            own = ends.enter_context(ExitStack())
+            with _working(track, own):
+                kept.append(Kept(track, own.enter_context(_started(track)), own))
                 kept[-1].make_ready()
         for _ in range(turns):
             for row in rng.sample(kept, len(kept)):
                 if row.track.goes_on:
-                    with row.track.failing(), _asked(row.track):
+                    with _working(row.track, row.ends):
                         row.take()
         results: list[Result] = []
         for row in kept:
             if row.track.goes_on:
-                with row.track.failing(), _asked(row.track):
+                with _working(row.track, row.ends):
                     results.append(row.result())
     yield from results
 
 
 @contextmanager
+def _working(track: Track, own: ExitStack) -> Iterator[None]:
+    """Note why a row's service does not work, and end it then: one that spins would disturb the others."""
+    with track.failing(), _asked(track):
+        yield
+    if not track.goes_on:
+        own.close()
+
+
+@contextmanager
 def _started(track: Track) -> Iterator[UserService]:
     workload, subject = track.kind.workload, track.cell.subject
-    start = OwnStart(subject.image_id or "", subject.environment, cpus=workload.user.cpus if workload.user else "")
+    start = OwnStart(subject.image_id or "", subject.environment, cpus=workload.of_user.cpus)
     with track.session.network.started(start) as container:
         yield UserService(track.session.network, workload, container)
 
@@ -346,7 +358,7 @@ def service_run(
     service_s, load_s = sum(loaded.service_s for loaded in slices), sum(loaded.load_s for loaded in slices)
     keys = [key for key in PERCENTILES if all(key in loaded.latencies for loaded in slices)]
     further = {key: sum(loaded.latencies[key] for loaded in slices) / len(slices) for key in keys}
-    if workload.user is None or workload.user.load is not None:
+    if workload.of_user.load:
         further |= {
             RATE: units / sum(loaded.unit_s * loaded.units for loaded in slices),
             UNIT_CPU: service_s / units,
@@ -360,6 +372,6 @@ def service_run(
         "interlock_process_user_s": used.user_s,
         "interlock_process_sys_s": used.sys_s,
     }
-    by_cpu = workload.user is not None and workload.user.probed.decides == "cpu"
+    by_cpu = workload.of_user.probed.decides == "cpu"
     values = [loaded.service_s / loaded.units if by_cpu else loaded.unit_s for loaded in slices]
     return pyperf.Run(values, metadata=metadata, collect_metadata=False)

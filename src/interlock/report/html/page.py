@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jinja2
@@ -16,17 +16,7 @@ from interlock.report import experiment as report
 from interlock.report.html.colours import variables
 from interlock.report.html.dots import Dots, answer_dots, dots_of
 from interlock.report.html.heat_map import SHADES, heat_map
-from interlock.report.opening import (
-    CHANGED,
-    GOES_ON,
-    NOT_KNOWN,
-    OPEN,
-    ComparedRow,
-    Opening,
-    differences_section,
-    ended_lines,
-    time_section,
-)
+from interlock.report.opening import GOES_ON, NOT_KNOWN, Opening, ended_lines, folded_rows, time_section
 from interlock.report.tables import Section, is_of_numbers, one_line
 from interlock.results.experiments import Experiment
 from interlock.untrusted import printable
@@ -68,10 +58,7 @@ def page(
         shades=list(SHADES),
         opening=opening,
         answered=answer_dots(tables, opening.pick.named) if opening.pick else None,
-        differences=[
-            _folded(title, rows, tables, experiment.settings.baseline)
-            for title, rows in ((CHANGED, opening.differences), (OPEN, opening.undecided))
-        ],
+        differences=folded_rows(opening, tables, experiment.settings.baseline, SHOWN_ROWS),
         noise=math.exp(max((abs(table.twin.log) for table in tables if table.twin), default=0.0)),
         machine=machine(experiment),
         warnings=[one_line(warning) for warning in experiment.warnings],
@@ -87,31 +74,6 @@ def page(
         reload_s=RELOAD_S,
         light=variables("light"),
         dark=variables("dark"),
-    )
-
-
-@dataclass(frozen=True)
-class FoldedRows:
-    """Rows that changed or are open: some to be seen at once, and the others by what they are."""
-
-    title: str
-    shown: Section
-    folded: dict[str, Section]
-
-
-def _folded(
-    title: str, rows_of: Callable[..., list[ComparedRow]], tables: Sequence[Table], baseline: str
-) -> FoldedRows:
-    rows, asides = rows_of(tables), rows_of(tables, aside=True)
-    rest = {"more": rows[SHOWN_ROWS:], "of modes, studies and versions without support": asides}
-    return FoldedRows(
-        title,
-        differences_section(title, rows[:SHOWN_ROWS], baseline),
-        {
-            f"{len(folded)} {what}": differences_section(title, folded, baseline)
-            for what, folded in rest.items()
-            if folded
-        },
     )
 
 

@@ -1,0 +1,57 @@
+"""The names of variants and workloads that an option asks for, and the words that stand for many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from interlock.catalog.types import split_label
+from interlock.catalog.variants import Variant
+from interlock.catalog.workloads import Workload
+from interlock.errors import UsageError, nearest, require_known
+
+# Stands for all names.
+EVERYTHING = "all"
+# Stands for the names that are declared `core`.
+CORE = "core"
+
+
+def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> list[str]:
+    """Return the wanted names in the order given, or all known ones; UsageError for one that does not exist."""
+    known = list(known)
+    if not wanted or wanted == [EVERYTHING]:
+        return known
+    for name in wanted:
+        require_known(known, name, kind)
+    return list(dict.fromkeys(wanted))
+
+
+def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> list[str]:
+    """Return the wanted VARIANT and VARIANT+MODE labels in the order given, or every variant with all of its modes.
+
+    Raises UsageError for a variant or a mode that does not exist.
+    """
+    every = [label for variant in variants.values() for label in variant.labels]
+    if wanted == [CORE]:
+        return [label for variant in variants.values() for label in variant.core_labels] or every
+    wanted = None if wanted == [EVERYTHING] else wanted
+    for label in wanted or []:
+        name, mode = split_label(label)
+        require_known(variants, name, "variant")
+        modes = [declared.name for declared in variants[name].modes]
+        if mode is not None and mode not in modes:
+            raise UsageError(
+                found=f"{name} has no mode '{mode}'", todo=nearest(mode, modes) if modes else "It has no modes."
+            )
+    return list(dict.fromkeys(wanted or every))
+
+
+def select_workloads(workloads: Mapping[str, Workload], wanted: list[str] | None) -> list[str]:
+    """Return the names of the wanted workloads in the order given; UsageError for one that does not exist."""
+    if wanted == [CORE]:
+        wanted = [name for name, workload in workloads.items() if workload.core]
+    return select_names(workloads, wanted, "workload")
+
+
+def word_for(chosen: list[str], every: list[str], core: list[str]) -> str:
+    """Return the word that stands for these names; empty if none does."""
+    return EVERYTHING if chosen == every else CORE if chosen == core else ""
