@@ -275,7 +275,7 @@ source = { registry = "https://pypi.org/simple" }
         (("3.14", "linux"), {"pay==2", "card==3"}),
         (("3.14", "win32"), set()),
     ],
-    ids=str,
+    ids=["3.10", "3.14", "win32"],
 )
 def test_a_group_of_a_workspace_that_is_no_project_is_found(
     tmp_path: Path, where: tuple[str, str], expected: set[str]
@@ -292,6 +292,7 @@ def test_a_group_of_a_workspace_that_is_no_project_is_found(
         ("uv.lock", 'version = 1\n[[package]]\nname = "a"\nsource = 3\n'),
         ("poetry.lock", '[metadata]\nlock-version = "2.1"\n[[package]]\nname = "a"\ngroups = 7\n'),
     ],
+    ids=["manifest", "source", "groups"],
 )
 def test_what_no_tool_writes_is_an_error_with_the_file(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
