@@ -261,8 +261,9 @@ def test_of_several_experiments_the_latest_that_has_everything_is_taken(run: Ent
 def test_an_experiment_is_named_by_its_folder_too_and_looked_for_in_results(
     run: Entry, project: Path, tmp_path: Path
 ) -> None:
-    elsewhere = write(tmp_path / "elsewhere", OURS)
-    assert picked(run("--workload", "locks", "--from", str(elsewhere), "--json")[1]).experiment == "2026-11-22-a"
+    for place, whose in ((tmp_path / "elsewhere", "elsewhere"), (project / "results", "here")):
+        found = picked(run("--workload", "locks", "--from", str(write(place, OURS)), "--json")[1])
+        assert (found.experiment, found.whose) == ("2026-11-22-a", whose)
     out = run("--workload", "locks", "--results", str(tmp_path / "elsewhere"), "--json")[1]
     assert not picked(out).shipped
 

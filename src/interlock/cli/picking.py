@@ -139,15 +139,16 @@ def _recorded(
     if whose is None or whose in list(Whose):
         return [candidate for candidate in [*own, *shipped] if whose in {None, candidate.whose}]
     if (Path(whose) / EXPERIMENT_FILE).is_file():
-        is_shipped = Path(whose).resolve().parent == paths.reference.resolve()
-        return shipped if is_shipped else [_read(Path(whose), Whose.HERE)]
+        place, known = Path(whose).resolve(), {candidate.folder.resolve(): candidate.whose for candidate in own}
+        is_shipped = place.parent == paths.reference.resolve()
+        return shipped if is_shipped else [_read(Path(whose), known.get(place, Whose.ELSEWHERE))]
     if any(candidate.folder.name == whose for candidate in shipped):
         return shipped
     if named := [candidate for candidate in own if candidate.folder.name == whose]:
         return named[:1]
-    known = [*Whose, *(candidate.folder.name for candidate in [*own, *shipped])]
+    names = [*Whose, *(candidate.folder.name for candidate in [*own, *shipped])]
     found = f"'{whose}' is neither {', '.join(Whose)} nor an experiment"
-    raise UsageError(key="--from", found=found, todo=nearest(whose, known))
+    raise UsageError(key="--from", found=found, todo=nearest(whose, names))
 
 
 def _also(taken: RecordedExperiment, own: list[RecordedExperiment], results: Path | None, paths: ProjectPaths) -> str:
