@@ -204,13 +204,16 @@ def _context(variant: Variant, known: Catalog, texts: FileTexts) -> dict[str, by
 
 @contextmanager
 def _alone(plan: PrefixPlan, on_step: OnStep) -> Iterator[None]:
-    """Hold the lock of a prefix, which ends with the process: each of two builds would remove what the other makes."""
+    """Hold the lock of all prefixes, which ends with the process: of two builds of one, each removes the other's."""
     plan.prefix.parent.mkdir(parents=True, exist_ok=True)
-    with plan.prefix.with_name(f"{plan.prefix.name}.lock").open("wb") as file:
-        if not take_lock(file.fileno()):
-            on_step(plan.variant.name, "waiting for another build of it")
-            fcntl.flock(file, fcntl.LOCK_EX)
+    folder = os.open(plan.prefix.parent, os.O_RDONLY)
+    try:
+        if not take_lock(folder):
+            on_step(plan.variant.name, "waiting for another build on this machine")
+            fcntl.flock(folder, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(folder)
 
 
 def _make(plan: PrefixPlan, options: BuildOptions, on_step: OnStep, account: Account) -> None:
