@@ -96,7 +96,12 @@ def price(row: JudgedRow) -> str:
 
 def change_text(change: Change) -> str:
     """Return by how much a figure is more or less than the user's own, in per cent: 'throughput +12 %'."""
-    return f"{WORDS.get(change.figure, change.figure)} {100 * change.share:+.0f} %"
+    return f"{WORDS.get(change.figure, change.figure)} {_per_cent(change)}"
+
+
+def _per_cent(change: Change) -> str:
+    whole = round(100 * change.share)
+    return f"{whole:+d} %" if whole else "0 %"
 
 
 def busy_text(tables: Sequence[Table]) -> str:
@@ -178,7 +183,7 @@ def _price_text(row: JudgedRow, figure: Figure) -> str:
     change = next((change for change in row.changes if change.figure is figure), None)
     if change is None:
         return "-"
-    return f"{100 * change.share:+.0f} %{MARKS.get(change.verdict, '')}"
+    return f"{_per_cent(change)}{MARKS.get(change.verdict, '')}"
 
 
 def why(row: JudgedRow) -> str:
