@@ -53,9 +53,9 @@ for path in glob.glob("/[acrtuv]*/**/*.whl", recursive=True):
     with open(path, "wb") as file:
         file.write(b"poisoned")
 """
-# What pip prints of a build that failed: 300 MB.
+# What pip prints of a build that failed: 60 MB.
 LOUD = """\
-for _ in range(300):
+for _ in range(60):
     print("x" * 999_999)
 raise RuntimeError("it was loud")
 """
