@@ -173,3 +173,10 @@ def test_every_key_of_the_json_is_in_the_documentation(model: type[Audit]) -> No
     ]
     documented = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
     assert set(model.model_fields) <= documented
+
+
+def test_a_gil_is_said_to_stay_off_with_what_was_not_tried() -> None:
+    audit = make(free=[], untried=3)
+    assert "3 extension modules" in audits.summary(audit.variants[0], audit)
+    audit = make(free=[])
+    assert "extension modules" not in audits.summary(audit.variants[0], audit)

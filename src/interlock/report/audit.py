@@ -194,8 +194,10 @@ def summary(variant: VariantAudit, audit: Audit) -> str:
 def _gil(variant: VariantAudit) -> str:
     if variant.gil is not Gil.OFF:
         return ""
-    switchers = _switchers(variant)
-    return f"; the GIL is switched back on by {', '.join(sorted(switchers))}" if switchers else "; the GIL stays off"
+    if switchers := _switchers(variant):
+        return f"; the GIL is switched back on by {', '.join(sorted(switchers))}"
+    untried = f", but no time was left to try {variant.untried} extension modules" if variant.untried else ""
+    return f"; the GIL stays off{untried}"
 
 
 def as_json(audit: Audit) -> str:

@@ -50,6 +50,7 @@ class VariantAudit(Data):
     gil: Gil | None = None  # of the bare interpreter
     packages: list[PackageAudit] = []
     further: list[ModuleImport] = []  # modules that --import names
+    untried: int = 0  # extension modules that were not imported, as others of their package took all the time
 
     @property
     def every_import(self) -> list[ModuleImport]:

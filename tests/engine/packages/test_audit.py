@@ -27,6 +27,7 @@ from interlock.engine.packages.audit import (
     imports_by_package,
     owners,
     package_rows,
+    untried,
 )
 from interlock.engine.packages.pip_container import PipContainer
 from interlock.engine.packages.pip_report import Resolved
@@ -62,6 +63,12 @@ def test_each_top_level_module_has_a_process_and_the_extension_modules_have_one_
         ("scrape-it", ["scrape"], False),
         ("", ["app.main"], False),
     ]
+
+
+def test_what_a_sweep_had_no_time_for_is_counted() -> None:
+    jobs = [ImportJob("x", ["x.a", "x.b", "x.c"], 1, is_sweep=True), ImportJob("y", ["y"], 1)]
+    hung = ImportResult("x.a", "did not end within 1 s", "")
+    assert untried(jobs, [[hung], [ImportResult("y", "", "")]]) == 2
 
 
 def test_the_switcher_is_named_with_its_own_package_whoever_imported_it() -> None:

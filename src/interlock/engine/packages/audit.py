@@ -245,6 +245,11 @@ def imports_by_package(
     return imports
 
 
+def untried(jobs: Sequence[ImportJob], answers: Sequence[Sequence[ImportResult]]) -> int:
+    """Return how many modules were not reached within their job's deadline."""
+    return sum(len(job.modules) - len(row) for job, row in zip(jobs, answers, strict=True))
+
+
 def _imported(result: ImportResult, job: ImportJob, owned: Mapping[str, str]) -> ModuleImport:
     owner = (owner_of(result.by, owned) or job.package) if result.by else ""
     counts = not job.is_sweep or (job.is_built and LACKS_LIBRARY in result.error)
@@ -414,4 +419,5 @@ def _install_and_import(
         gil=Gil(bare) if bare else None,
         packages=package_rows(resolution, wheels, reasons, imports),
         further=imports.get("", []),
+        untried=untried(jobs, answers),
     )
