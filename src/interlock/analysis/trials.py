@@ -15,7 +15,7 @@ from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, among, comp
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import Gil
 from interlock.results.answers import Rank
-from interlock.results.experiments import Experiment, State
+from interlock.results.experiments import Experiment, Outcome, State
 from interlock.results.trials import OWN, TriedImage
 
 
@@ -159,6 +159,13 @@ def _changes_of(experiment: Experiment, table: Table) -> dict[str, list[Change]]
     for label, change in _sizes(experiment, found).items():
         found[label].append(change)
     return found
+
+
+def own_failure(outcome: Outcome) -> str:
+    """Return why there is no answer, as the user's own image does not work after all; empty if it does."""
+    if outcome.state not in {State.FAILED, State.TIMED_OUT}:
+        return ""
+    return f"your own Dockerfile, unchanged, failed after it had worked: {outcome.reason}"
 
 
 def reported_by(row: Row) -> dict[Figure, DetailFigure]:

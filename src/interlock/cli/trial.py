@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from interlock.analysis.trials import Condition, faults, judge
+from interlock.analysis.trials import Condition, faults, judge, own_failure
 from interlock.cli import progress
 from interlock.cli.announcing import DryRun, announce, building, missing_of, require_writable
 from interlock.cli.images import build_options, fail_on_failed_builds
@@ -36,7 +36,7 @@ from interlock.measure.ending import Ending
 from interlock.measure.watching import Observers
 from interlock.report.tables import rounds_text
 from interlock.results.commands import command_line, option_words
-from interlock.results.experiments import Experiment, State
+from interlock.results.experiments import Experiment
 from interlock.results.settings import Settings, Where, duration_text, duration_word
 from interlock.results.trials import OWN, Trial
 from interlock.trial import options as trial_options
@@ -256,8 +256,7 @@ def trial_command(
     if ending.exit_code:
         raise typer.Exit(ending.exit_code)
     for cell in described.cells:
-        if cell.label == OWN and cell.outcome.state in {State.FAILED, State.TIMED_OUT}:
-            found = f"your own Dockerfile, unchanged, failed after it had worked: {cell.outcome.reason}"
+        if cell.label == OWN and (found := own_failure(cell.outcome)):
             raise WorkloadError(file=str(folder), found=found, todo="Correct the service, or the load.")
     fail_on_failed_builds([candidate.built for candidate in candidates])
     _require(folder, conditions)

@@ -22,10 +22,11 @@ from interlock.analysis.trials import (
     gains_by_cpus,
     gil_text,
     judge,
+    own_failure,
 )
 from interlock.analysis.verdicts import Verdict
 from interlock.report.tables import Section, detail_text, ratio_text, rounds_text, value_text
-from interlock.results.experiments import Experiment, State
+from interlock.results.experiments import Experiment
 from interlock.results.trials import OWN, Trial
 
 WORDS = {Figure.RATE: "throughput", Figure.CPU: "CPU time", Figure.IMAGE: "image size"}
@@ -54,8 +55,8 @@ def answer(experiment: Experiment, tables: Sequence[Table]) -> str:
 
 def _advice(experiment: Experiment, table: Table) -> str:
     own = next((row for row in table.rows if row.label == OWN), None)
-    if own is not None and own.outcome.state in {State.FAILED, State.TIMED_OUT}:
-        return f"no answer: your own Dockerfile, unchanged, failed after it had worked: {own.outcome.reason}"
+    if own is not None and (failed := own_failure(own.outcome)):
+        return f"no answer: {failed}"
     judged = judge(experiment, table)
     by_label = {row.label: row for row in judged}
     still_open = [row.label for row in judged if row.verdict is TrialVerdict.UNDECIDED]

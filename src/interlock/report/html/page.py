@@ -17,7 +17,7 @@ from interlock.report.html.colours import variables
 from interlock.report.html.dots import Dots, answer_dots, dots_of
 from interlock.report.html.heat_map import SHADES, heat_map
 from interlock.report.opening import GOES_ON, NOT_KNOWN, Opening, ended_lines, folded_rows, time_section
-from interlock.report.tables import Section, is_of_numbers, one_line
+from interlock.report.tables import Section, capitalized, is_of_numbers, one_line
 from interlock.results.experiments import Experiment
 from interlock.untrusted import printable
 
@@ -66,6 +66,7 @@ def page(
         legend=report.LEGEND,
         time=time_section(experiment),
         is_of_numbers=is_of_numbers,
+        capitalized=capitalized,
         slug=slug,
         # As a whole: what steers a terminal is not seen in a part of it.
         ended=[] if goes_on else [printable(line) for line in ended_lines(experiment, tables)],
