@@ -58,9 +58,11 @@ def test_what_stands_in_the_way_and_more_memory_are_sentences_and_what_is_open_i
 
 def test_a_proof_counts_what_is_called_different() -> None:
     runs = [
-        ProofRun(service=name, ratio=None, verdict="same", different=different, minutes=2)
-        for name, different in (("a", []), ("b", ["memory"]), ("c", []))
+        ProofRun(service=name, machine=machine, ratio=None, verdict="same", different=different, minutes=2)
+        for name, machine, different in (("a", "one", []), ("b", "other", ["memory"]), ("c", "one", []))
     ]
     for slower, right in ((0, 2), (10, 1)):
-        text = page([], [ProofRuns(slower=slower, machine="2 cores", runs=runs)])
+        text = page([], [ProofRuns(slower=slower, runs=runs)])
         assert f"right in {right} of 3" in text
+        one, other = text.split("On one:")[1].split("On other:")
+        assert ("| a |" in one, "| c |" in one, "| b |" in other) == (True, True, True)

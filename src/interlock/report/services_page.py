@@ -132,15 +132,18 @@ def _proofs(proofs: Sequence[ProofRuns]) -> Iterator[str]:
     for proof in proofs:
         what = f"slowed by {proof.slower:g} %" if proof.slower else "the same image twice"
         right = sum(bool(run.different) == bool(proof.slower) for run in proof.runs)
-        yield f"**{what}: right in {right} of {len(proof.runs)}** ({proof.machine})"
-        rows = [
-            (
-                run.service,
-                ratio_words(run.ratio),
-                run.verdict,
-                ", ".join(run.different) or NOTHING,
-                f"{run.minutes:.1f}",
-            )
-            for run in proof.runs
-        ]
-        yield "\n".join(markdown_table(("service", "what decides", "verdict", "called different", "minutes"), rows))
+        yield f"**{what}: right in {right} of {len(proof.runs)}**"
+        for machine in dict.fromkeys(run.machine for run in proof.runs):
+            yield f"On {machine}:"
+            rows = [
+                (
+                    run.service,
+                    ratio_words(run.ratio),
+                    run.verdict,
+                    ", ".join(run.different) or NOTHING,
+                    f"{run.minutes:.1f}",
+                )
+                for run in proof.runs
+                if run.machine == machine
+            ]
+            yield "\n".join(markdown_table(("service", "what decides", "verdict", "called different", "minutes"), rows))
