@@ -9,11 +9,9 @@ import pytest
 from interlock.catalog.variants import Gil, Mode
 from interlock.errors import BuildError, UsageError
 from interlock.measure.assignment import choose_baseline, planned_rounds
-from interlock.measure.rounds import TimeUsed
-from interlock.measure.stopwatch import Stopwatch
 from interlock.measure.workload import WorkloadResult
-from interlock.results.experiments import Built, CellResult, Outcome, State
-from tests.builders import make_benchmark, make_workload
+from interlock.results.experiments import Built, Outcome, State
+from tests.builders import make_benchmark, make_cell, make_workload
 from tests.builders import make_built as image
 from tests.measure.assigned import assigned
 
@@ -121,25 +119,10 @@ def test_the_modes_of_an_unavailable_variant_are_unavailable_for_its_reason() ->
 
 
 def test_measured_cells_keep_the_order_of_the_choice_and_the_twin_comes_last() -> None:
-    ok = Outcome(state=State.OK)
-    measured = WorkloadResult(
-        cells=[
-            CellResult(variant="b", mode="twin", workload="locks", outcome=ok),
-            CellResult(variant="b", workload="locks", outcome=ok),
-            CellResult(variant="a", mode="slow", workload="locks", outcome=ok),
-            CellResult(variant="a", workload="locks", outcome=ok),
-        ],
-        limits=[],
-        order=[],
-        facts={},
-        spent=TimeUsed(),
-        warnings=[],
-        workload=make_workload(),
-        clock=Stopwatch(),
-    )
-    built = [image("a"), image("b")]
-    cells = assigned(built, "b", ["a", "a+slow", "b"]).cells_of("locks", measured, NOT_REACHED)
-    assert [cell.label for cell in cells] == ["a", "a+slow", "b", "b+twin"]
+    cells = [make_cell("b", mode="twin"), make_cell("b"), make_cell("a", mode="slow"), make_cell("a")]
+    measured = WorkloadResult(make_workload(), cells)
+    given = assigned([image("a"), image("b")], "b", ["a", "a+slow", "b"])
+    assert [cell.label for cell in given.cells_of("locks", measured, NOT_REACHED)] == ["a", "a+slow", "b", "b+twin"]
 
 
 def test_a_quick_experiment_names_what_it_leaves_out() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import errno
 import json
 import os
@@ -24,8 +23,6 @@ from interlock.errors import EngineError, Interrupted, OutputError, StoreError, 
 from interlock.measure import disturbances, experiment, lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
-from interlock.measure.rounds import TimeUsed
-from interlock.measure.stopwatch import Stopwatch
 from interlock.measure.watching import Observers, ProgressUpdate
 from interlock.measure.workload import WorkloadResult
 from interlock.results import store
@@ -44,23 +41,15 @@ from tests.builders import (
 from tests.measure.assigned import assigned
 
 
-def test_warnings_come_in_the_order_of_the_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
+def test_warnings_come_in_the_order_of_the_workloads() -> None:
     measured = {
-        key: WorkloadResult([], [], [], {}, TimeUsed(), [f"{key}: hot", f"{key}: busy"], make_workload(), Stopwatch())
+        key: WorkloadResult(make_workload(), [], warnings=[f"{key}: hot", f"{key}: busy"])
         for key in ("locks", "startup")
     }
     expected = ["locks: hot", "locks: busy", "startup: hot", "startup: busy"]
     assert experiment.warnings_of(measured, is_elsewhere=False) == expected
-
-
-def test_an_engine_on_another_machine_is_one_warning() -> None:
-    measured = {
-        key: WorkloadResult([], [], [], {}, TimeUsed(), [], make_workload(), Stopwatch())
-        for key in ("locks", "startup")
-    }
-    (warning,) = experiment.warnings_of(measured, is_elsewhere=True)
-    assert warning == disturbances.REMOTE
+    # A machine elsewhere cannot be watched.
+    assert experiment.warnings_of(measured, is_elsewhere=True) == [disturbances.REMOTE]
 
 
 def test_a_cell_gets_the_programs_and_all_that_is_in_folders_beside_them(tmp_path: Path) -> None:
@@ -182,9 +171,8 @@ def test_an_experiment_that_goes_on_knows_the_facts_of_its_interpreters(tmp_path
         run_small(DyingEngine(2), small_assignment(tmp_path))
     (folder,) = tmp_path.iterdir()
     before = store.read_experiment(folder).model_copy(update={"facts": {"cpython-3.13": make_facts()}})
-    given, watching = small_assignment(tmp_path, before), Observers(lambda _: None)
-    engine, now = cast(Engine, DyingEngine(99)), datetime.datetime.now(datetime.UTC)
-    resources = experiment.Execution(engine, given, watching, folder, now).set_up()
+    engine, watching = cast(Engine, DyingEngine(99)), Observers(lambda _: None)
+    resources = experiment.set_up(engine, "owner", small_assignment(tmp_path, before), watching, folder)
     assert (resources.known.facts, resources.known.silent) == (before.facts, set())
 
 

@@ -143,7 +143,7 @@ def restored(folder: Path, experiment: Experiment, *benchmarks: str) -> Cell:
     workload = make_workload(benchmarks=[make_benchmark(name) for name in benchmarks])
     session = Session(make_resources(), workload, make_network())
     cell = Cell(session, Subject(variant="a", image_id="i"))
-    resumable.EarlierMeasurements(folder, experiment).restore(cell)
+    resumable.restore(folder, experiment, cell)
     return cell
 
 

@@ -26,7 +26,7 @@ from interlock.measure import blocks, disturbances, processes, rounds, stopwatch
 from interlock.measure import workload as workloads
 from interlock.measure.cells import Cell, Interpreters, Resources, Session, limit_cells
 from interlock.measure.ending import Ending
-from interlock.measure.rounds import Block, TimeUsed
+from interlock.measure.rounds import Block, Course
 from interlock.measure.tracks import Result, Track
 from interlock.measure.watching import Look, Observers, ProgressUpdate
 from interlock.results.experiments import BLOCK, State, Subject
@@ -103,10 +103,10 @@ def rows_of(session: Session, *labels: str) -> list[Cell]:
     return cells
 
 
-def run_rounds(session: Session, open_cells: list[Cell], spent: TimeUsed | None = None) -> list[list[str]]:
-    order = rounds.RoundOrder()
-    rounds.run_rounds(session, open_cells, spent or TimeUsed(), order)
-    return order.rounds
+def run_rounds(session: Session, open_cells: list[Cell], course: Course | None = None) -> list[list[str]]:
+    course = course or Course()
+    rounds.run_rounds(session, open_cells, course)
+    return course.order
 
 
 def track_of(cell: Cell) -> Track:
@@ -480,12 +480,12 @@ def test_what_the_processes_took_is_summed_with_calibration_and_failures() -> No
     def crash(_number: int, loops: str) -> Ended:
         return make_ended(printed(0.5, loops), "Segmentation fault", 139)
 
-    engine, spent = Engine(base=steady, a=crash), TimeUsed()
+    engine, course = Engine(base=steady, a=crash), Course()
     session = engine.session(rounds=2)
-    run_rounds(session, engine.cells(session), spent)
+    run_rounds(session, engine.cells(session), course)
     # What is in order is timed by our own clock: only the baseline's trial has what the launcher says.
-    assert spent.in_processes_s == pytest.approx(1.5, abs=0.1)
-    assert spent.cpu_s == 0.75 * 4
+    assert course.in_processes_s == pytest.approx(1.5, abs=0.1)
+    assert course.cpu_s == 0.75 * 4
 
 
 @pytest.mark.parametrize("cut_at", range(8))
@@ -543,11 +543,11 @@ def test_what_disturbed_the_machine_is_said_with_the_workload(monkeypatch: pytes
         [disturbances.Sample(0.0, total_s=0.0, steal_s=0.0), disturbances.Sample(9.0, total_s=9.0, steal_s=0.9)]
     )
     monkeypatch.setattr(disturbances, "sample", lambda: next(samples))
-    engine, spent = Engine(base=steady), TimeUsed()
+    engine, course = Engine(base=steady), Course()
     session = engine.session(rounds=2)
-    (warning,) = rounds.watched_rounds(session, engine.cells(session), spent, rounds.RoundOrder())
+    (warning,) = rounds.watched_rounds(session, engine.cells(session), course)
     assert warning.startswith("locks: 10.0% ")
-    assert 0 < spent.wall_s < 60
+    assert 0 < course.wall_s < 60
 
 
 def test_an_engine_elsewhere_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -556,7 +556,7 @@ def test_an_engine_elsewhere_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(disturbances, "sample", lambda: pytest.fail("this machine was looked at"))
     engine = Engine(base=steady)
     session = engine.session(workspace=network, rounds=2)
-    assert rounds.watched_rounds(session, engine.cells(session), TimeUsed(), rounds.RoundOrder()) == []
+    assert rounds.watched_rounds(session, engine.cells(session), Course()) == []
 
 
 def test_options_and_environment_of_a_mode_reach_each_process() -> None:
@@ -622,10 +622,10 @@ def test_an_interpreter_that_hung_when_asked_its_facts_has_no_longer_in_its_benc
 def test_a_process_that_was_killed_took_its_deadline_and_nobody_knows_what_cpu_time() -> None:
     session = Engine().session(make_workload(deadline_s=20))
     (cell,) = rows_of(session, "a")
-    spent = TimeUsed()
+    course = Course()
     for ended in (make_ended(costs(1.5)), make_ended(timed_out=True), make_ended(costs(1.5))):
-        spent.add(Result(track_of(cell), OK, ended))
-    assert (spent.in_processes_s, spent.cpu_s) == (1.5 + 20 + 1.5, None)
+        course.add(Result(track_of(cell), OK, ended))
+    assert (course.in_processes_s, course.cpu_s) == (1.5 + 20 + 1.5, None)
 
 
 LIMIT = {
@@ -656,7 +656,7 @@ def run_limit(ended: Ended, number: int) -> tuple[Track, list[list[str]]]:
     assert cell.subject.label == "limit+curl"
     track = track_of(cell)
     assert track.name == "single"
-    Block(number, "", [track], 0, 1).run(TimeUsed())
+    Block(number, "", [track], 0, 1).run(Course())
     return track, started
 
 
@@ -695,18 +695,17 @@ def test_a_limit_that_fails_or_is_cut_short_says_why_and_is_no_figure(ended: End
 
 
 def test_every_row_runs_once_in_each_round_until_it_is_decided() -> None:
-    order = rounds.RoundOrder()
+    order: list[list[str]] = []
     plan = rounds.Schedule("7/trial", least=3, limit=9)
     members: list[Any] = [SimpleNamespace(label=label) for label in "abc"]
 
     def undecided(going_on: Sequence[Track]) -> list[Track]:
-        left = "" if len(order.rounds) >= 7 else "abc" if len(order.rounds) < 4 else "ac"
+        left = "" if len(order) >= 7 else "abc" if len(order) < 4 else "ac"
         return [track for track in going_on if track.label in left]
 
     for block in rounds.planned_blocks(plan, "abc", [members], undecided):
         assert block.total == (9 * 3 if block.round <= 4 else 4 * 3 + 5 * 2)
-        for track in block.tracks:
-            order.note(block.round, track.label)
+        order.append([track.label for track in block.tracks])
     # Looks come after 4, 5 and 7 rounds.
-    assert [sorted(labels) for labels in order.rounds] == [["a", "b", "c"]] * 4 + [["a", "c"]] * 3
-    assert len({tuple(labels) for labels in order.rounds[:4]}) > 1
+    assert [sorted(labels) for labels in order] == [["a", "b", "c"]] * 4 + [["a", "c"]] * 3
+    assert len({tuple(labels) for labels in order[:4]}) > 1

@@ -60,7 +60,8 @@ class Resources:
     restore: Callable[[Cell], None] = lambda _: None
     first_look_alone: bool = False  # the rounds end with it, nothing is profiled: other rows join, and all go on
     journal: Journal | None = None
-    require_answer: Callable[[], None] = lambda: None  # raises EngineError if the engine is gone
+    # Raises EngineError if the engine is gone: what failed meanwhile failed for that.
+    require_answer: Callable[[], object] = lambda: None
     pool: SlotPool = field(default_factory=SlotPool)
 
     def require_probe(self) -> Probe:

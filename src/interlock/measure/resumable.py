@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from interlock.errors import UsageError
 from interlock.measure.cells import Cell, Session
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.processes import OK, worst_outcome
-from interlock.measure.rounds import RoundOrder, TimeUsed
+from interlock.measure.rounds import Course
 from interlock.measure.stopwatch import Phase
 from interlock.measure.tracks import Track
 from interlock.results import store
@@ -40,8 +40,7 @@ class Recorder:
     session: Session
     cells: Sequence[Cell]
     limits: Sequence[Cell]
-    spent: TimeUsed
-    order: RoundOrder = field(default_factory=RoundOrder)
+    course: Course
 
     @property
     def journal(self) -> Journal | None:
@@ -64,9 +63,9 @@ class Recorder:
             profiles=profiles,
             cells=cells,
             limits=limits,
-            order=self.order.rounds,
+            order=self.course.order,
             times=self.session.clock.times,
-            in_processes_s=round(self.spent.in_processes_s, 3),
+            in_processes_s=round(self.course.in_processes_s, 3),
         )
         self.journal.add(entry)
 
@@ -138,41 +137,32 @@ SAME = ("name", "cpu", "cores", "memory_bytes", "architecture")
 SAME_MEMORY = 0.03
 
 
-@dataclass(frozen=True)
-class EarlierMeasurements:
-    """What was measured of an experiment's cells before it ended."""
+def restore(folder: Path, experiment: Experiment, cell: Cell) -> None:
+    """Give a new cell the values, profiles, outcomes and times that an experiment's files and its record have of it."""
+    subject, workload = cell.subject, cell.session.workload
+    path = store.cell_path(folder, experiment.host["folder"], subject.variant, subject.mode, workload.name)
+    runs, profiles = read_runs(path), store.read_profiles(path)
+    for benchmark in experiment.workloads[workload.name].benchmarks if runs else []:
+        # What a program had then and does not list now keeps its values.
+        if benchmark.name in runs and benchmark.name not in cell.tracks:
+            cell.tracks[benchmark.name] = Track(cell, kind_of(workload, benchmark))
+    for name, track in cell.tracks.items():
+        track.runs += runs.get(name, [])
+        track.profile = profiles.get(name)
+    for before in (*experiment.cells, *experiment.limits):
+        if before.workload == workload.name and before.label == subject.label:
+            _restore_result(before, cell)
 
-    folder: Path
-    experiment: Experiment
-    cells: Mapping[tuple[str, str], CellResult] = field(init=False)  # by label and workload
 
-    def __post_init__(self) -> None:
-        every = [*self.experiment.cells, *self.experiment.limits]
-        object.__setattr__(self, "cells", {(cell.label, cell.workload): cell for cell in every})
-
-    def restore(self, cell: Cell) -> None:
-        """Give a new cell the values, profiles, outcomes and times that its files and the record have."""
-        subject, workload = cell.subject, cell.session.workload
-        path = store.cell_path(
-            self.folder, self.experiment.host["folder"], subject.variant, subject.mode, workload.name
-        )
-        before = self.cells.get((subject.label, workload.name))
-        runs, profiles = read_runs(path), store.read_profiles(path)
-        for benchmark in self.experiment.workloads[workload.name].benchmarks if runs else []:
-            # What a program had then and does not list now keeps its values.
-            if benchmark.name in runs and benchmark.name not in cell.tracks:
-                cell.tracks[benchmark.name] = Track(cell, kind_of(workload, benchmark))
-        for name, track in cell.tracks.items():
-            track.runs += runs.get(name, [])
-            track.profile = profiles.get(name)
-            # A benchmark that needs no more rounds has no other outcome than this one.
-            if before and name in before.benchmarks and before.benchmarks[name].state not in TRIED_AGAIN:
-                track.outcome = before.benchmarks[name]
-        if before is not None:
-            for note in before.notes:
-                cell.note(note)
-            for phase in Phase if before.times else ():
-                cell.clock.add(phase, getattr(before.times, f"{phase.value}_s"))
+def _restore_result(before: CellResult, cell: Cell) -> None:
+    for name, outcome in before.benchmarks.items():
+        # A benchmark that needs no more rounds has no other outcome than this one.
+        if name in cell.tracks and outcome.state not in TRIED_AGAIN:
+            cell.tracks[name].outcome = outcome
+    for note in before.notes:
+        cell.note(note)
+    for phase in Phase if before.times else ():
+        cell.clock.add(phase, getattr(before.times, f"{phase.value}_s"))
 
 
 def silent_in(experiment: Experiment) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from interlock.catalog.types import LIMIT, PREFIX, TWIN
 from interlock.catalog.workloads import Workload
@@ -15,7 +15,7 @@ from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.processes import OK, with_options
 from interlock.measure.profiling import profile_cells
 from interlock.measure.resumable import Recorder, write_cell
-from interlock.measure.rounds import TimeUsed, watched_rounds
+from interlock.measure.rounds import Course, watched_rounds
 from interlock.measure.stopwatch import Phase, Stopwatch
 from interlock.measure.tracks import Track
 from interlock.results.experiments import CellResult, Facts, Outcome, State, Subject
@@ -26,19 +26,15 @@ ANSWER_S = 20
 
 @dataclass(frozen=True)
 class WorkloadResult:
-    """What one workload yields: its cells, the order of its rounds, the facts of its interpreters.
+    """What one workload yields: its cells, the course of its rounds, and what disturbed them."""
 
-    And the time of its rounds, and warnings of what disturbed them.
-    """
-
-    cells: list[CellResult]
-    limits: list[CellResult]
-    order: list[list[str]]
-    facts: dict[str, Facts]
-    spent: TimeUsed
-    warnings: list[str]
     workload: Workload  # with the benchmarks that were discovered
-    clock: Stopwatch
+    cells: list[CellResult]
+    limits: list[CellResult] = field(default_factory=list)
+    course: Course = field(default_factory=Course)
+    facts: dict[str, Facts] = field(default_factory=dict)  # of its interpreters
+    warnings: list[str] = field(default_factory=list)
+    clock: Stopwatch = field(default_factory=Stopwatch)
 
 
 def measure_workload(resources: Resources, workload: Workload, subjects: Sequence[Subject]) -> WorkloadResult:
@@ -79,19 +75,17 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
                     for track in cell.tracks.values():
                         track.outcome = reasons[cell.subject.label]
                 facts |= _make_ready(session, cells)
-        spent = TimeUsed()
-        recorder = Recorder(session, cells, limits, spent)
+        course = Course()
+        recorder = Recorder(session, cells, limits, course)
         recorder.begin(facts)
         with clock.during(Phase.MEASURING):
-            warnings = watched_rounds(session, [*cells, *limits], spent, recorder.order, recorder.keep)
+            warnings = watched_rounds(session, [*cells, *limits], course, recorder.keep)
         if resources.settings.profiled and not resources.first_look_alone:
             with ending.kept(), clock.during(Phase.PROFILING):
                 profile_cells(session, cells, recorder.keep)
         _note_unmeasured([*cells, *limits], ending.reason)
         written, limits_written = ([write_cell(cell) for cell in measured] for measured in (cells, limits))
-        return WorkloadResult(
-            written, limits_written, recorder.order.rounds, facts, spent, warnings, session.workload, clock
-        )
+        return WorkloadResult(session.workload, written, limits_written, course, facts, warnings, clock)
     finally:
         for cell in (*cells, *limits):
             cell.leave()
@@ -159,7 +153,7 @@ def _unmeasured(workload: Workload, subjects: Sequence[Subject], outcome: Outcom
         ]
         for planned in (subjects, limited)
     )
-    return WorkloadResult(variants, limits, [], {}, TimeUsed(), [], workload, clock)
+    return WorkloadResult(workload, variants, limits, clock=clock)
 
 
 def ask_facts(cell: Cell) -> Facts | None:
