@@ -409,10 +409,7 @@ def by_group(figures: Sequence[float], blocks: Sequence[int], groups: Sequence[i
 
 def by_block(figures: Sequence[float], blocks: Sequence[int]) -> list[float]:
     """Return the mean of the figures of each block, in which a baseline has several."""
-    by_number: dict[int, list[float]] = {}
-    for number, figure in zip(blocks, figures, strict=True):
-        by_number.setdefault(number, []).append(figure)
-    return [_mean(of_block) for of_block in by_number.values()]
+    return [block[0] for block in by_group(figures, blocks, [0] * len(blocks))]
 
 
 def _mean(figures: Sequence[float]) -> float:

@@ -95,7 +95,7 @@ class Adapted(Kind):
             failure = f"{program} ended with exit code {ended.exit_code}: {self.last_words(ended)}"
         return WorkloadError(found=failure, todo=f"Run workloads/{program} by hand.")
 
-    def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput:
+    def read(self, stdout: str) -> ProgramOutput:
         """Return a process's report in Interlock's own form; WorkloadError if it is not of this benchmark."""
         outputs, name = self.outputs_of(stdout), self.benchmark.name
         if len(outputs) != 1:

@@ -23,7 +23,7 @@ from interlock.measure.services import (
     parse_fixed_rate,
     parse_wrk,
 )
-from interlock.measure.tracks import Result, Start, Track
+from interlock.measure.tracks import Result, Track
 from interlock.results.experiments import Outcome, State
 
 # Each cell has a network namespace of its own: no other program can have this port.
@@ -171,10 +171,10 @@ class Service(Program):
             raise WorkloadError(
                 file=self.workload.file, key="load", found="is missing for a service", todo="Add [load]."
             )
-        sandbox, start = track.cell.slot().sandbox, Start(track.argv(), track.cell.subject.environment)
+        sandbox = track.cell.slot().sandbox
         url = f"http://{sandbox.address()}:{PORT}/"
         with ThreadPoolExecutor(1) as pool:
-            service = Running(track, self.workload.load, sandbox, url, pool.submit(track.run, start))
+            service = Running(track, self.workload.load, sandbox, url, pool.submit(track.run, track.argv()))
             try:
                 yield service
             finally:

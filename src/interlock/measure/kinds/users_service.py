@@ -257,7 +257,7 @@ class UsersService(Kind):
     def words(self, loops: str, take: Repetition | None) -> list[str]:
         return []
 
-    def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput | None:
+    def read(self, stdout: str) -> ProgramOutput | None:
         return None
 
     def is_in_order(self, track: Track) -> bool:
