@@ -21,7 +21,7 @@ from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Cell, open_session
 from interlock.measure.experiment import set_up
 from interlock.measure.kinds.kind import PROGRAM_PHASE
-from interlock.measure.stacks import Interpreter, acquisitions_from, lock_sites_in
+from interlock.measure.stacks import Interpreter, acquisitions_of, lock_sites_in, work_from
 from interlock.measure.watching import Observers
 from interlock.results.profiles import UNNAMED, LockSites
 from tests.builders import make_settings
@@ -98,7 +98,7 @@ def test_what_spinning_resolves_is_counted_and_no_acquire_is_missed(sandbox: Con
         ended = sandbox.run([LAUNCH, "--", "python", "-c", HAMMER], 120)
         counting.stop()
     assert ended.exit_code == 0, ended.stderr
-    found = acquisitions_from(counting.text, 1, PROGRAM_PHASE, asked, options)
+    found = acquisitions_of(work_from(counting.text, 1, PROGRAM_PHASE, asked.lines))
     (hammered,) = [one for one in found.acquires if one.acquires >= ACQUIRES]
     assert hammered.acquires == 2 * ACQUIRES
     assert hammered.spun > 0
