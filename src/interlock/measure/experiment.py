@@ -25,14 +25,14 @@ from interlock.measure.ending import part_of_budget
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.packages import install_required
 from interlock.measure.probes import best_probe
-from interlock.measure.resumable import joined, restore, silent_in
+from interlock.measure.resumable import restore, silent_in
 from interlock.measure.watching import Observers
 from interlock.measure.workload import WorkloadResult, measure_workload
 from interlock.results import store
 from interlock.results.commands import resuming
 from interlock.results.experiments import EXPERIMENT_FILE, Experiment, Outcome, State
 from interlock.results.files import remove_folder
-from interlock.results.journal import KILLED, Journal
+from interlock.results.journal import KILLED, Journal, joined
 from interlock.results.profiles import Probe
 from interlock.results.sums import check_sums, forget_sums, write_sums
 

@@ -18,7 +18,7 @@ from interlock.measure.rounds import Course
 from interlock.measure.stopwatch import Phase
 from interlock.measure.tracks import Track
 from interlock.results import store
-from interlock.results.experiments import Built, CellResult, Experiment, Facts, Outcome, State, Times
+from interlock.results.experiments import Built, CellResult, Experiment, Facts, Outcome, State
 from interlock.results.journal import Journal, JournalEntry, RunData
 from interlock.results.profiles import BenchmarkProfile, CellProfile
 from interlock.results.store import read_runs, write_runs
@@ -243,42 +243,3 @@ def require_same_catalog(experiment: Experiment, known: Catalog) -> None:
         if name in experiment.times and not now.is_adapted and before != now:
             change = f"{now.file} has changed since {experiment.name} was started"
             raise UsageError(key="--resume", found=change, todo="Restore it, or start a new experiment.")
-
-
-def joined(before: Experiment, now: Experiment) -> Experiment:
-    """Return the record of both parts, of which the second went on with the first.
-
-    A cell that was opened again holds what was measured before too; sums and times are of both.
-    """
-    names, again = before.settings.workloads, now.times.keys()
-    kept = [name for name in names if name in before.times and name not in again]
-    measured = [name for name in names if name in kept or name in again]
-    return now.model_copy(
-        update={
-            "started": before.started,
-            "cells": sorted(_cells(before.cells, now.cells), key=lambda cell: names.index(cell.workload)),
-            "limits": _cells(before.limits, now.limits),
-            "workloads": now.workloads | {name: before.workloads[name] for name in kept},
-            "facts": before.facts | now.facts,
-            "order": before.order | {name: before.order.get(name, []) + rounds for name, rounds in now.order.items()},
-            "times": {name: _times(before, name).plus(_times(now, name)) for name in measured},
-            "warnings": list(dict.fromkeys([*before.warnings, *now.warnings])),
-            "probe": now.probe or before.probe,
-            "unfinished": [*(name for name in before.unfinished if name in kept), *now.unfinished],
-            **{key: round(getattr(before, key) + getattr(now, key), 3) for key in SUMS},
-        }
-    )
-
-
-SUMS = ("duration_s", "measuring_s", "in_processes_s", "waiting_s", "set_up_s")
-
-
-def _cells(before: Sequence[CellResult], now: Sequence[CellResult]) -> list[CellResult]:
-    """Return the cells as they are now; one that was opened before and not again as it was."""
-    opened = [cell for cells in (before, now) for cell in cells if cell.times is not None]
-    latest = {(cell.label, cell.workload): cell for cells in (before, now, opened) for cell in cells}
-    return list(latest.values())
-
-
-def _times(experiment: Experiment, workload: str) -> Times:
-    return experiment.times.get(workload, Times())
