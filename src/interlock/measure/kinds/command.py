@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from interlock.catalog.workloads import Repetition
 from interlock.engine.ended import Ended
-from interlock.errors import UnsupportedHereError
 from interlock.measure.blocks import OnStart, run_started
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind
 from interlock.measure.kinds.program import Program
-from interlock.measure.processes import NOTHING_RUN, OK, printed_lines
+from interlock.measure.processes import OK, printed_lines
 from interlock.measure.pyperf_runs import command_run
 from interlock.measure.tracks import Result, Track
 from interlock.results.experiments import Outcome, ProgramOutput, State
@@ -113,8 +112,4 @@ class LimitCommand(Command):
 
     def alone(self, track: Track, number: int) -> Result:
         """Run it as often as it gives values; in round 0 once, to show that it runs."""
-        repeat = 1 if number == 0 else track.take.warmups + track.take.values
-        try:
-            return track.run(track.argv(), repeat=repeat)
-        except UnsupportedHereError as error:
-            return Result(track, Outcome(state=State.UNSUPPORTED, reason=error.found), NOTHING_RUN)
+        return track.run(track.argv(), repeat=1 if number == 0 else track.take.warmups + track.take.values)

@@ -182,7 +182,7 @@ class Kind(ABC):
         return self._judge_end(ended, deadline_s)
 
     def _judge_end(self, ended: Ended, deadline_s: float | None) -> Outcome:
-        name = self.benchmark.name
+        name = self.benchmark.name or self.workload.program  # which is asked for its benchmarks
         if ended.timed_out:
             limit_s = deadline_s or self.workload.deadline_of(self.benchmark)
             return Outcome(state=State.TIMED_OUT, reason=f"'{name}' did not end within {limit_s:g} s")
