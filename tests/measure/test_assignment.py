@@ -98,22 +98,14 @@ def test_options_and_gil_of_a_mode_reach_its_subject() -> None:
     }
 
 
-def test_a_workload_never_reached_and_a_variant_without_image_have_cells_too() -> None:
-    built = [image("cpython-2.7"), image("nogil-3.9", GONE)]
-    cells = assigned(built, "cpython-2.7").cells_of("locks", None, NOT_REACHED)
-    assert [(cell.label, cell.outcome.state, cell.outcome.reason) for cell in cells] == [
-        ("cpython-2.7", State.NOT_MEASURED, "Ctrl-C came first"),
-        ("nogil-3.9", State.UNAVAILABLE, "example.org: no answer"),
-    ]
-
-
-def test_the_modes_of_an_unavailable_variant_are_unavailable_for_its_reason() -> None:
+def test_what_was_never_reached_and_rows_of_a_variant_without_image_have_cells_with_the_reason() -> None:
     built = [image("cpython-2.7", GONE), image("cpython-3.13")]
     given = assigned(built, "cpython-3.13", ["cpython-2.7", "cpython-2.7+waking-sem-post", "cpython-3.13"])
     cells = given.cells_of("locks", None, NOT_REACHED)
-    assert [(cell.variant, cell.mode, cell.outcome) for cell in cells[:2]] == [
+    assert [(cell.variant, cell.mode, cell.outcome) for cell in cells] == [
         ("cpython-2.7", None, GONE),
         ("cpython-2.7", "waking-sem-post", GONE),
+        ("cpython-3.13", None, NOT_REACHED),
     ]
     assert [one.label for one in given.subjects()] == ["cpython-3.13", "cpython-3.13+twin"]
 

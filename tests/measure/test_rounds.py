@@ -139,14 +139,6 @@ def open_and_near(number: int, loops: str) -> Ended:
     return make_ended(printed(values[number % len(values)], loops))
 
 
-def test_without_a_limit_there_are_as_many_rounds_as_asked_for() -> None:
-    engine = Engine(base=steady, a=steady)
-    session = engine.session(rounds=4)
-    assert len(run_rounds(session, engine.cells(session))) == 1 + 4
-    # Round 0 asks the baseline alone whether the program can be fed.
-    assert engine.started == {"base": 5, "a": 4}
-
-
 @pytest.mark.parametrize(
     "bad",
     [
@@ -411,7 +403,7 @@ def test_a_row_that_hangs_takes_one_deadline_of_a_budget(budget_s: float | None,
         ({"warmups": 0, "values": 1}, True, 2, {"base": ["auto", "1", "1"], "a": ["auto", "1", "1"]}),
     ],
 )
-def test_loops_are_calibrated_before_the_rounds(
+def test_loops_are_calibrated_before_the_rounds_of_which_there_are_as_many_as_asked_for(
     take: dict[str, int] | None, knows: bool, rounds: int, asked: dict[str, list[str]]
 ) -> None:
     seen: dict[str, list[str]] = {"base": [], "a": []}
@@ -423,7 +415,7 @@ def test_loops_are_calibrated_before_the_rounds(
 
     workload = make_workload(quick=take, full=take) if take else make_workload()
     session = Engine().session(workload, run, rounds=rounds)
-    run_rounds(session, rows_of(session, *seen))
+    assert len(run_rounds(session, rows_of(session, *seen))) == 1 + rounds
     assert seen == asked
 
 

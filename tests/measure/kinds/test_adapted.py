@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyperf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ from interlock.engine.ended import Ended
 from interlock.errors import WorkloadError
 from interlock.measure.kinds import adapted
 from interlock.measure.kinds import pytest as suites
-from interlock.measure.kinds.choosing import kind_of
+from interlock.measure.kinds.choosing import ANY, kind_of
 from interlock.measure.kinds.pyperf import PyperfScript
 from interlock.measure.kinds.pytest import PytestSuite
 from interlock.results.experiments import ProgramOutput
@@ -60,15 +62,11 @@ def brought(kind: str, program: str, **changes: Any) -> Workload:
 
 
 def as_script(workload: Workload) -> PyperfScript:
-    kind = kind_of(workload)
-    assert isinstance(kind, PyperfScript)
-    return kind
+    return PyperfScript(workload, ANY)
 
 
 def as_suite(workload: Workload) -> PytestSuite:
-    kind = kind_of(workload)
-    assert isinstance(kind, PytestSuite)
-    return kind
+    return PytestSuite(workload, ANY)
 
 
 def asked(name: str, arguments: list[str]) -> Benchmark:
@@ -225,21 +223,11 @@ def test_a_benchmark_that_is_not_there_is_answered_with_the_nearest() -> None:
 
 @given(st.integers(1, 10**6), st.integers(1, 100), st.lists(st.floats(1e-9, 0.1), min_size=1, max_size=5))
 def test_what_was_read_is_what_pyperf_wrote(loops: int, inner_loops: int, values: list[float]) -> None:
-    import pyperf  # noqa: PLC0415  the writer, apart from what is tested
-
     metadata = {"name": "any", "loops": loops, "inner_loops": inner_loops, "unit": "second"}
-    text = json.dumps(
-        json.loads(_dumped(pyperf.Benchmark([pyperf.Run(values, metadata=metadata, collect_metadata=False)])))
-    )
-    read = as_script(brought("pyperf", "x.py")).outputs_of(text)["any"]
+    text = io.StringIO()
+    pyperf.Benchmark([pyperf.Run(values, metadata=metadata, collect_metadata=False)]).dump(text)
+    line = json.dumps(json.loads(text.getvalue()))
+    read = as_script(brought("pyperf", "x.py")).outputs_of(line)["any"]
     assert read == ProgramOutput(
         interlock=1, loops=loops, inner_loops=inner_loops, values=[one * (loops * inner_loops) for one in values]
     )
-
-
-def _dumped(benchmark: Any) -> str:
-    import io  # noqa: PLC0415
-
-    text = io.StringIO()
-    benchmark.dump(text)
-    return text.getvalue()
