@@ -24,7 +24,7 @@ from interlock.engine.ended import Ended
 from interlock.errors import EngineError, Interrupted, UnsupportedHereError, WorkloadError
 from interlock.measure import blocks, disturbances, processes, rounds, stopwatch, tracks
 from interlock.measure import workload as workloads
-from interlock.measure.cells import Cell, Interpreters, Resources, Session, limit_cells
+from interlock.measure.cells import Cell, Interpreters, Resources, Session, limits_of
 from interlock.measure.ending import Ending
 from interlock.measure.rounds import Block, Course
 from interlock.measure.tracks import Result, Track
@@ -644,8 +644,9 @@ def run_limit(ended: Ended, number: int) -> tuple[Track, list[list[str]]]:
     benchmarks = [make_benchmark("single", cpus="one", expected=[]), make_benchmark("many")]
     session = Engine().session(make_workload(benchmarks=benchmarks, limits=[LIMIT]), run)
     session.network = replace(make_network(run), url="http://10.0.0.2:8080")
-    (cell,) = limit_cells(session)
-    assert cell.subject.label == "limit+curl"
+    (subject,) = limits_of(session.workload)
+    assert subject.label == "limit+curl"
+    cell = Cell(session, subject)
     track = track_of(cell)
     assert track.name == "single"
     Block(number, "", [track], 0, 1).run(Course())

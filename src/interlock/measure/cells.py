@@ -175,10 +175,9 @@ class Cell:
         return Surroundings(tuple(workload.rights), prefix_on_volume=cold)
 
 
-def limit_cells(session: Session) -> list[Cell]:
-    """Return a cell for each limit of the workload."""
-    subjects = (Subject(variant=LIMIT, mode=limit.name, image_id=None) for limit in session.workload.limits)
-    return [Cell(session, subject) for subject in subjects]
+def limits_of(workload: Workload) -> list[Subject]:
+    """Return the workload's limits, which have cells as variants do."""
+    return [Subject(variant=LIMIT, mode=limit.name, image_id=None) for limit in workload.limits]
 
 
 @contextmanager

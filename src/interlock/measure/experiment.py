@@ -230,7 +230,7 @@ class Execution:
             controls=assignment.controls,
             facts={label: facts for result in results for label, facts in result.facts.items()},
             cells=[cell for of_workload in cells for cell in of_workload],
-            limits=[cell for result in results for cell in result.limits],
+            limits=[cell for result in results for cell in result.cells if cell.is_limit],
             left_out=assignment.left_out,
             order={name: result.course.order for name, result in measured.items()},
             probe=self.probe,

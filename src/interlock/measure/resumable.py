@@ -38,8 +38,7 @@ class Recorder:
     """Adds what is new in the cells of a workload to the experiment's journal, if it has one."""
 
     session: Session
-    cells: Sequence[Cell]
-    limits: Sequence[Cell]
+    cells: Sequence[Cell]  # with those of limits
     course: Course
 
     @property
@@ -57,12 +56,12 @@ class Recorder:
         runs, profiles = self._take_new()
         if self.journal is None:
             return
-        cells, limits = ([result_so_far(cell) for cell in measured] for measured in (self.cells, self.limits))
+        results = [result_so_far(cell) for cell in self.cells]
         entry = JournalEntry(
             runs=runs,
             profiles=profiles,
-            cells=cells,
-            limits=limits,
+            cells=[cell for cell in results if not cell.is_limit],
+            limits=[cell for cell in results if cell.is_limit],
             order=self.course.order,
             times=self.session.clock.times,
             in_processes_s=round(self.course.in_processes_s, 3),
@@ -72,7 +71,7 @@ class Recorder:
     def _take_new(self) -> tuple[dict[str, dict[str, list[RunData]]], dict[str, dict[str, BenchmarkProfile]]]:
         runs: dict[str, dict[str, list[RunData]]] = {}
         profiles: dict[str, dict[str, BenchmarkProfile]] = {}
-        for track in (track for cell in (*self.cells, *self.limits) for track in cell.tracks.values()):
+        for track in (track for cell in self.cells for track in cell.tracks.values()):
             if track.runs[track.kept :]:
                 new = [RunData.of(run) for run in track.runs[track.kept :]]
                 runs.setdefault(track.label, {})[track.name] = new

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationEr
 
 from interlock.catalog.types import (
     LEAST_VALUE_S,
+    LIMIT,
     MOST_SECONDS,
     Count,
     Data,
@@ -225,6 +226,10 @@ class CellResult(Data):
     @property
     def label(self) -> str:
         return label_of(self.variant, self.mode)
+
+    @property
+    def is_limit(self) -> bool:
+        return self.variant == LIMIT
 
 
 # What `ended_by` begins with if a budget ended the rounds.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyperf
@@ -174,6 +176,21 @@ def test_tests_of_two_files_with_one_name_are_told_apart(folder: Path, suite: Wo
     assert {"test_sorting.py::test_sort[10]", "test_other.py::test_sort[10]", "test_alone", "test_wrong"} <= set(
         as_suite(suite).tests_of(done.stdout)
     )
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        (Ended(None, timed_out=True), r"\b7 s"),
+        (Ended(None, flooded=True), "16 MiB"),
+        (Ended(137, out_of_memory=True), "out of memory"),  # it was 'ended with exit code 137', and of the last words
+        (Ended(2, stderr="a\nb\n"), "2: b"),
+    ],
+)
+def test_a_program_that_lists_nothing_is_named_with_how_it_ended(ended: Ended, said: str) -> None:
+    track: Any = SimpleNamespace(deadline_s=7)
+    error = as_script(brought("pyperf", "script.py")).not_listed(track, ended)
+    assert re.search(f"'script.py' .*{said}", error.found)
 
 
 def test_a_report_that_is_cut_short_is_an_error_that_says_so(folder: Path, script: Workload) -> None:
