@@ -94,6 +94,11 @@ class Engine:
     def cells(self, session: Session) -> list[Cell]:
         return rows_of(session, *self.answers)
 
+    def run_rounds(self, **changes: Any) -> list[list[str]]:
+        """Run the rounds of new cells in a new session, and return their orders."""
+        session = self.session(**changes)
+        return run_rounds(session, self.cells(session))
+
 
 def rows_of(session: Session, *labels: str) -> list[Cell]:
     """Cells that are open, each in a sandbox that is named as it is."""
@@ -185,8 +190,7 @@ def test_rounds_go_on_until_all_is_decided_or_out_of_reach_or_the_limit_is_reach
     answer: Callable[[int, str], Ended], expected: int
 ) -> None:
     engine = Engine(base=steady, a=answer)
-    session = engine.session(rounds=4, rounds_limit=7)
-    assert len(run_rounds(session, engine.cells(session))) == 1 + expected
+    assert len(engine.run_rounds(rounds=4, rounds_limit=7)) == 1 + expected
     assert {step.total for step in engine.steps} == {2 * (1 + 7)}
     assert engine.steps[0].activity == "round 0 of 4 to 7"
 
@@ -208,8 +212,7 @@ def test_a_benchmark_that_is_known_well_enough_leaves_the_rounds_to_the_others()
 
 def test_a_row_that_was_decided_stops_and_stays_in_the_family_of_the_others() -> None:
     engine = Engine(base=steady, a=slow, b=nearly)
-    session = engine.session(rounds=4, rounds_limit=7)
-    run_rounds(session, engine.cells(session))
+    engine.run_rounds(rounds=4, rounds_limit=7)
     # A block of three rows has the baseline twice.
     assert engine.started == {"base": 1 + 2 * 4 + 3, "a": 4, "b": 7}
     assert [set(look.comparisons) for look in engine.looks] == [{("a", "base"), ("b", "base")}] * 3
@@ -221,8 +224,7 @@ def test_a_look_says_which_rows_are_built_otherwise_than_the_baseline() -> None:
     engine = Engine(base=steady, a=slow, b=steady)
     images = [make_built(name, optimisations=made) for name, made in (("base", []), ("a", ["PGO"]), ("b", []))]
     known = Interpreters(images=images, facts={name: make_facts() for name in ("base", "a", "b")})
-    session = engine.session(known=known, rounds=3)
-    run_rounds(session, engine.cells(session))
+    engine.run_rounds(known=known, rounds=3)
     assert {look.built_otherwise for look in engine.looks} == {frozenset({"a"})}
 
 
@@ -250,9 +252,8 @@ def test_a_signal_in_the_middle_of_a_process_ends_the_rounds_and_keeps_those_bef
 
 def test_a_budget_that_is_used_up_starts_nothing_more_and_shows_what_is_known() -> None:
     engine, ending = Engine(base=steady, a=steady), Ending(budget_s=1e-9)
-    session = engine.session(ending=ending, rounds=9)
     ending.start()
-    assert run_rounds(session, engine.cells(session)) == []
+    assert engine.run_rounds(ending=ending, rounds=9) == []
     assert engine.started == {}
     assert ending.reason
     assert [look.is_last for look in engine.looks] == [True]
@@ -271,8 +272,7 @@ def test_a_share_that_is_used_up_ends_the_rounds_after_those_that_are_needed(
 ) -> None:
     """The first look leaves time for those of the other workloads."""
     engine, ending = Engine(base=steady, a=steady), with_a_used_share()
-    session = engine.session(ending=ending, rounds=rounds, first_look_alone=is_look)
-    assert len(run_rounds(session, engine.cells(session))) == 1 + expected
+    assert len(engine.run_rounds(ending=ending, rounds=rounds, first_look_alone=is_look)) == 1 + expected
     assert ending.has_cut is (rounds > expected)
 
 
@@ -302,8 +302,7 @@ def test_rounds_that_go_on_measure_what_is_missing_and_calibrate_anew() -> None:
 
 def test_rows_that_others_join_end_with_their_first_look_which_spends_nothing_of_the_later_ones() -> None:
     engine = Engine(base=steady, a=nearly)
-    session = engine.session(first_look_alone=True, rounds=4, rounds_limit=10)
-    run_rounds(session, engine.cells(session))
+    engine.run_rounds(first_look_alone=True, rounds=4, rounds_limit=10)
     assert engine.started == {"base": 5, "a": 4}
     assert [look.is_last for look in engine.looks] == [False]
     assert {step.activity for step in engine.steps} == {f"round {number} of 4" for number in range(5)}
@@ -427,8 +426,7 @@ def test_the_interpreters_have_new_pages_in_each_block_of_those_that_go_on(monke
         return steady(number, loops) if number == 0 else make_ended(exit_code=1)
 
     engine = Engine(base=steady, a=ends_early)
-    session = engine.session(rounds=3)
-    run_rounds(session, engine.cells(session))
+    engine.run_rounds(rounds=3)
     assert renewed == [["a", "base"], ["a", "base"], ["base"]]
 
 
@@ -462,8 +460,7 @@ def test_a_row_that_is_far_slower_or_faster_has_loops_of_its_own_after_its_first
 
 def test_the_order_of_the_rounds_does_not_depend_on_when_they_end() -> None:
     engine = Engine(base=steady, a=steady, b=steady)
-    exactly, early = engine.session(rounds=9, seed=5), engine.session(rounds=4, rounds_limit=9, seed=5)
-    orders = [run_rounds(session, engine.cells(session)) for session in (exactly, early)]
+    orders = [engine.run_rounds(rounds=9, seed=5), engine.run_rounds(rounds=4, rounds_limit=9, seed=5)]
     assert orders[1] == orders[0][: 1 + 4]
     assert len({tuple(order) for order in orders[0]}) > 1
 
