@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -116,16 +117,17 @@ def _phases(text: str) -> object:
 
 def _stacks(text: str) -> None:
     """The last line of what the profiler prints with stacks."""
-    data = profile_data(text)
+    counted = PhaseCounts(total=6, ns=100, syscalls={"futex": CallCounts(calls=6, ns=46)})
+    work = Work(
+        profile_data(text),
+        "work",
+        counted,
+        3,
+        lambda wanted: dict.fromkeys((((one[0], one[1], one[2]), one[3]) for one in wanted), 12),
+    )
     for read in (stacks.lock_sites_of, stacks.acquisitions_of):
-        try:
-            read(
-                data,
-                Work("work", PhaseCounts(total=6, ns=100, syscalls={"futex": CallCounts(calls=6, ns=46)}), 3),
-                lambda wanted: dict.fromkeys((((one[0], one[1], one[2]), one[3]) for one in wanted), 12),
-            )
-        except InterlockError:
-            continue
+        with suppress(InterlockError):
+            read(work)
 
 
 class _Answers:

@@ -212,9 +212,9 @@ def test_a_port_that_closes_mid_download_fails_the_cell_with_a_sentence_and_leav
     (cell,) = measure_workload(resources, good, subjects).cells
     assert cell.outcome.state is State.OK, cell
     # What leaves no files keeps its container for the workload that comes next; here none does.
-    (((sandbox, _),),) = resources.pool.waiting.values()
-    sandbox.close()
-    resources.pool.waiting.clear()
+    ((slot,),) = resources.waiting.values()
+    slot.sandbox.close()
+    resources.waiting.clear()
 
 
 def test_a_container_of_an_experiment_has_a_gibibyte_and_all_of_a_workload_two_in_memory_files(

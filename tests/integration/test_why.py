@@ -12,7 +12,7 @@ from interlock.engine.run import containers
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.measure import processes
 from interlock.measure.kinds.kind import PROGRAM_PHASE
-from interlock.measure.stacks import Interpreter, acquisitions_from, lock_sites_from
+from interlock.measure.stacks import Interpreter, acquisitions_of, lock_sites_of, work_from
 from interlock.results.profiles import Acquisitions, LockSites
 from tests.integration import lock_lines
 from tests.integration.images import FREE_THREADED, QUICK, Images
@@ -67,14 +67,14 @@ def test_functions_of_the_interpreter_have_names_where_its_symbols_are_here(
 def lock_sites(sandbox: Sandbox, pairs: int) -> LockSites:
     asked = Interpreter(sandbox)
     options = asked.frames()
-    return lock_sites_from(_watched(sandbox, options, pairs), 1, PROGRAM_PHASE, asked, options)
+    return lock_sites_of(work_from(_watched(sandbox, options, pairs), 1, PROGRAM_PHASE, asked.lines), options.no_frames)
 
 
 def acquisitions(sandbox: Sandbox, pairs: int) -> Acquisitions:
     asked = Interpreter(sandbox)
     options = asked.frames().with_acquires()
-    text = _watched(sandbox, options, pairs)
-    return acquisitions_from(text, 1, PROGRAM_PHASE, asked, options)
+    work = work_from(_watched(sandbox, options, pairs), 1, PROGRAM_PHASE, asked.lines)
+    return acquisitions_of(work, ends_seen=not options.switches_threads)
 
 
 def _watched(sandbox: Sandbox, options: StackOptions, pairs: int) -> str:

@@ -9,11 +9,9 @@ import pytest
 from interlock.catalog.variants import Gil, Mode
 from interlock.errors import BuildError, UsageError
 from interlock.measure.assignment import choose_baseline, planned_rounds
-from interlock.measure.rounds import TimeUsed
-from interlock.measure.stopwatch import Stopwatch
 from interlock.measure.workload import WorkloadResult
-from interlock.results.experiments import Built, CellResult, Outcome, State
-from tests.builders import make_benchmark, make_workload
+from interlock.results.experiments import Built, Outcome, State
+from tests.builders import make_benchmark, make_cell, make_workload
 from tests.builders import make_built as image
 from tests.measure.assigned import assigned
 
@@ -100,46 +98,23 @@ def test_options_and_gil_of_a_mode_reach_its_subject() -> None:
     }
 
 
-def test_a_workload_never_reached_and_a_variant_without_image_have_cells_too() -> None:
-    built = [image("cpython-2.7"), image("nogil-3.9", GONE)]
-    cells = assigned(built, "cpython-2.7").cells_of("locks", None, NOT_REACHED)
-    assert [(cell.label, cell.outcome.state, cell.outcome.reason) for cell in cells] == [
-        ("cpython-2.7", State.NOT_MEASURED, "Ctrl-C came first"),
-        ("nogil-3.9", State.UNAVAILABLE, "example.org: no answer"),
-    ]
-
-
-def test_the_modes_of_an_unavailable_variant_are_unavailable_for_its_reason() -> None:
+def test_what_was_never_reached_and_rows_of_a_variant_without_image_have_cells_with_the_reason() -> None:
     built = [image("cpython-2.7", GONE), image("cpython-3.13")]
     given = assigned(built, "cpython-3.13", ["cpython-2.7", "cpython-2.7+waking-sem-post", "cpython-3.13"])
     cells = given.cells_of("locks", None, NOT_REACHED)
-    assert [(cell.variant, cell.mode, cell.outcome) for cell in cells[:2]] == [
+    assert [(cell.variant, cell.mode, cell.outcome) for cell in cells] == [
         ("cpython-2.7", None, GONE),
         ("cpython-2.7", "waking-sem-post", GONE),
+        ("cpython-3.13", None, NOT_REACHED),
     ]
     assert [one.label for one in given.subjects()] == ["cpython-3.13", "cpython-3.13+twin"]
 
 
 def test_measured_cells_keep_the_order_of_the_choice_and_the_twin_comes_last() -> None:
-    ok = Outcome(state=State.OK)
-    measured = WorkloadResult(
-        cells=[
-            CellResult(variant="b", mode="twin", workload="locks", outcome=ok),
-            CellResult(variant="b", workload="locks", outcome=ok),
-            CellResult(variant="a", mode="slow", workload="locks", outcome=ok),
-            CellResult(variant="a", workload="locks", outcome=ok),
-        ],
-        limits=[],
-        order=[],
-        facts={},
-        spent=TimeUsed(),
-        warnings=[],
-        workload=make_workload(),
-        clock=Stopwatch(),
-    )
-    built = [image("a"), image("b")]
-    cells = assigned(built, "b", ["a", "a+slow", "b"]).cells_of("locks", measured, NOT_REACHED)
-    assert [cell.label for cell in cells] == ["a", "a+slow", "b", "b+twin"]
+    cells = [make_cell("b", mode="twin"), make_cell("b"), make_cell("a", mode="slow"), make_cell("a")]
+    measured = WorkloadResult(make_workload(), cells)
+    given = assigned([image("a"), image("b")], "b", ["a", "a+slow", "b"])
+    assert [cell.label for cell in given.cells_of("locks", measured, NOT_REACHED)] == ["a", "a+slow", "b", "b+twin"]
 
 
 def test_a_quick_experiment_names_what_it_leaves_out() -> None:

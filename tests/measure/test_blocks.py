@@ -5,19 +5,21 @@ from __future__ import annotations
 import random
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from interlock.catalog.types import split_label
-from interlock.engine.agent import Agent, Process, ProcessTimeoutError
+from interlock.engine.agent import Agent, ProcessTimeoutError
+from interlock.engine.ended import Ended
 from interlock.errors import EngineError, FloodError, Interrupted
 from interlock.measure import blocks
 from interlock.measure.blocks import TimedValue, Worker
 from interlock.measure.cells import Cell, Interpreters, Session
 from interlock.measure.slots import Slot
 from interlock.measure.tracks import Result, Track, fitting_loops
-from interlock.results.experiments import BenchmarkValues, Estimator, ProgramOutput, State, Subject, by_block
+from interlock.results.experiments import Estimator, ProgramOutput, State, Subject, by_block
 from tests.builders import (
     ScriptedChannel,
     ScriptedNetwork,
@@ -66,20 +68,19 @@ def test_the_baseline_alone_is_measured_once() -> None:
 
 
 class Answers:
-    """A process that answers each request with the next of these lines."""
+    """A process that answers each request with the next of these lines, or so that its error is raised."""
 
-    def __init__(self, *lines: str | None) -> None:
+    def __init__(self, *lines: str | Exception | None) -> None:
         self.lines = list(lines)
-        self.asked = 0
         self.stdout, self.stderr = bytearray(), bytearray()
         self.cost = '{"interlock_process": {"wall_s": 1, "user_s": 1, "sys_s": 0, "max_rss_bytes": 1, '
         self.cost += '"voluntary_switches": 0, "involuntary_switches": 0, "exit_code": 1, "signal": 0}}'
 
     def ask(self, _line: str, _limit_s: float) -> str | None:
-        self.asked += 1
-        if not self.lines:
-            raise EngineError(found="it is gone", todo="")
-        return self.lines.pop(0)
+        line = self.lines.pop(0)
+        if isinstance(line, Exception):
+            raise line
+        return line
 
     def end(self, _limit_s: float) -> None:
         pass
@@ -233,7 +234,7 @@ def test_a_value_is_up_to_twice_as_long_or_short_as_what_decided_its_loops(
     assert fitting_loops(loops, value_s, 0.01) == expected
 
 
-def worker_of(*lines: str | None) -> Worker:
+def worker_of(*lines: str | Exception | None) -> Worker:
     (track,) = rows_of("a")
     return worker_in(track, Answers(*lines))
 
@@ -262,86 +263,48 @@ def test_a_value_of_a_time_that_no_clock_shows_fails_its_process(line: str) -> N
     assert repr(line) in worker.ended.stderr
 
 
-def test_work_that_waits_is_never_repeated() -> None:
-    assert blocks.repeats_of(make_benchmark("x"), 4) == 0
-    assert blocks.repeats_of(make_benchmark("x", threads="one", clock="cpu"), 4) == 0
-    assert blocks.repeats_of(make_benchmark("x", threads="one"), 4) == blocks.REPEATS
+@pytest.mark.parametrize(
+    ("changes", "values", "repeats"),
+    [
+        ({}, 4, 0),
+        ({"threads": "one", "clock": "cpu"}, 4, 0),
+        ({"threads": "one"}, 4, blocks.REPEATS),
+        ({"threads": "one"}, 1, 0),  # the list of import-stdlib can be imported once
+    ],
+)
+def test_work_that_waits_or_is_done_once_is_not_repeated(changes: dict[str, Any], values: int, repeats: int) -> None:
+    assert blocks.repeats_of(make_benchmark("x", **changes), values) == repeats
 
 
-def test_a_process_that_gives_one_value_is_not_asked_for_its_work_twice() -> None:
-    """The list of import-stdlib can be imported once."""
-    assert blocks.repeats_of(make_benchmark("x", threads="one"), 1) == 0
-
-
-def test_what_was_taken_again_is_no_value_and_are_kept_beside_them() -> None:
+@pytest.mark.parametrize("is_cut", [False, True])  # by an end of the rounds, during the last value
+def test_what_was_taken_again_is_no_value_and_is_kept_beside_them(is_cut: bool) -> None:
     output = ProgramOutput(interlock=1, loops=1, values=[0.3, 0.1, 0.2], cpu=[0.1, 0.1, 0.2])
     values = [TimedValue(0.3, 0.1, kept=False), TimedValue(0.1, 0.1), TimedValue(0.2, 0.2)]
-    found = blocks.without_repeated(output, values)
+    found = blocks.without_repeated(output, values[:2] if is_cut else values)
     assert (found.values, found.cpu) == ([0.1, 0.2], [0.1, 0.2])
     assert str(found.metadata["repeated_slices_s"]).split() == ["0.300000000"]
 
 
-def test_a_value_that_was_cut_by_an_end_of_the_rounds_is_a_value_beside_repeated_ones() -> None:
-    output = ProgramOutput(interlock=1, loops=1, values=[0.3, 0.1, 0.2], cpu=[0.1, 0.1, 0.2])
-    found = blocks.without_repeated(output, [TimedValue(0.3, 0.1, kept=False), TimedValue(0.1, 0.1)])
-    assert (found.values, found.cpu) == ([0.1, 0.2], [0.1, 0.2])
-
-
-def test_an_agent_that_is_gone_while_a_command_runs_fails_its_cell_too() -> None:
-    (track,) = rows_of("a")
-    slot, process = track.cell.slot(), Answers()
-    slot.agent = Agent(ScriptedChannel(ScriptedSandbox("a", lambda *_: make_ended())))
-    answer, ended = slot.answer_of(process, lambda: process.ask("", 1))  # type: ignore[arg-type]
-    assert ended is not None
-    assert (answer, ended.exit_code, ended.stderr) == (None, 1, "it is gone")
-    assert slot.agent is None
-
-
-def test_a_process_that_ends_instead_of_an_answer_has_its_exit_code() -> None:
-    worker = worker_of(None)
+@pytest.mark.parametrize(
+    ("answer", "ended"),
+    [
+        (None, Ended(1)),
+        (FloodError(found="it printed more than 16 MiB", todo=""), Ended(None, flooded=True)),
+        (ProcessTimeoutError(), Ended(None, timed_out=True)),
+        (EngineError(found="it is gone", todo=""), Ended(1, stderr="it is gone")),
+    ],
+    ids=["it ends instead", "it prints too much", "it does not answer in time", "its agent is gone"],
+)
+def test_a_process_without_an_answer_has_ended_and_one_without_its_agent_gets_another(
+    answer: Exception | None, ended: Ended
+) -> None:
+    worker = worker_of(answer)
+    agent = worker.slot.agent = Agent(ScriptedChannel(ScriptedSandbox("a", lambda *_: make_ended())))
     worker.take(repeats=0)
     assert worker.ended is not None
-    assert (worker.ended.exit_code, worker.ended.timed_out, worker.values) == (1, False, [])
-
-
-def test_a_process_that_prints_too_much_takes_its_sandbox_and_fails() -> None:
-    worker = worker_of()
-
-    def print_much(_line: str, _limit_s: float) -> str:
-        raise FloodError(found="it printed more than 16 MiB", todo="")
-
-    worker.process.ask = print_much  # type: ignore[assignment]
-    worker.take(repeats=0)
-    assert worker.ended is not None
-    assert (worker.ended.flooded, worker.ended.took_sandbox) == (True, True)
-
-
-def test_an_agent_that_is_gone_fails_its_cell_alone_which_gets_another() -> None:
-    worker = worker_of()
-    worker.slot.agent = Agent(ScriptedChannel(ScriptedSandbox("a", lambda *_: make_ended())))
-    worker.take(repeats=0)
-    assert worker.ended is not None
-    assert (worker.ended.exit_code, worker.ended.stderr, worker.ended.took_sandbox) == (1, "it is gone", False)
-    assert worker.slot.agent is None
-
-
-def test_a_process_that_does_not_answer_has_timed_out() -> None:
-    agent = Agent(ScriptedChannel(ScriptedSandbox("a", lambda *_: make_ended(timed_out=True))))
-    worker = worker_of()
-    worker.process, worker.deadline_s = Process(agent, 0), 0.01
-    worker.begin()
-    assert worker.ended is not None
-    assert worker.ended.timed_out
-    with pytest.raises(ProcessTimeoutError):
-        worker.process.wait(0.01)
-
-
-def test_the_figure_of_a_block_is_the_mean_of_its_processes() -> None:
-    values = BenchmarkValues(
-        processes=[[1.0], [4.0], [3.0]], blocks=[1, 1, 2], estimator=Estimator.MEDIAN, max_rss_bytes=1
-    )
-    assert values.figures == [pytest.approx(2.0), 3.0]
-    assert by_block([0.0, 2.0], [1, 1]) == [1.0]
+    assert replace(worker.ended, stdout="") == ended
+    assert worker.values == []
+    assert worker.slot.agent is (None if isinstance(answer, EngineError) else agent)
 
 
 def test_the_lower_decile_is_not_moved_by_slow_values() -> None:
@@ -355,4 +318,7 @@ def test_a_row_whose_block_was_split_is_compared_part_by_part() -> None:
     values = processes.model_copy(update={"blocks": [1, 1, 1, 2], "groups": [0, 0, 1, 0]})
     assert values.block_figures == [{0: pytest.approx(2.0), 1: 3.0}, {0: 5.0}]
     assert values.figures == [pytest.approx(12 ** (1 / 3)), 5.0]
-    assert make_values([1.0]).block_figures == [1.0]
+    # The figure of a block is the mean of its processes.
+    whole = processes.model_copy(update={"blocks": [1, 1, 2, 2]})
+    assert whole.block_figures == whole.figures == [pytest.approx(2.0), pytest.approx(15**0.5)]
+    assert by_block([0.0, 2.0], [1, 1]) == [1.0]

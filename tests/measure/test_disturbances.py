@@ -41,31 +41,25 @@ def test_a_quiet_machine_is_not_warned_of() -> None:
     assert disturbances.warnings(before, after, own_cpu_s=10.0) == []
 
 
-def test_time_stolen_by_a_neighbour_is_warned_of() -> None:
-    before = machine(0.0, total_s=100.0, steal_s=1.0)
-    (warning,) = disturbances.warnings(before, machine(10.0, total_s=120.0, steal_s=1.22), 0.0)
-    assert warning.startswith("1.1% ")
-
-
-def test_heat_is_warned_of_once_for_all_cpus_of_a_package() -> None:
-    before = machine(0.0, throttles={"cpu0/package": 5, "cpu1/package": 5, "cpu0/core": 1})
-    after = machine(1.0, throttles={"cpu0/package": 8, "cpu1/package": 8, "cpu0/core": 2})
-    (warning,) = disturbances.warnings(before, after, 0.0)
-    assert " 3 times " in warning
-
-
-@pytest.mark.parametrize(("kb_in", "kb_out"), [(4, 0), (0, 4)])
-def test_a_single_swapped_page_is_warned_of(kb_in: int, kb_out: int) -> None:
-    before = machine(0.0, swapped_in_bytes=100, swapped_out_bytes=200)
-    after = machine(1.0, swapped_in_bytes=100 + 1024 * kb_in, swapped_out_bytes=200 + 1024 * kb_out)
-    (warning,) = disturbances.warnings(before, after, 0.0)
-    assert re.findall(r"\d+", warning) == [str(kb_in), str(kb_out)]
-
-
-def test_a_busy_machine_is_warned_of_with_who_it_was() -> None:
-    before, after = machine(0.0, busy_s=50.0), machine(10.0, busy_s=66.0)
-    (warning,) = disturbances.warnings(before, after, 10.0, ["make 55%", "sh 4%"])
-    assert "60% of a core (make 55%, sh 4%)" in warning
+@pytest.mark.parametrize(
+    ("then", "now", "said"),
+    [
+        ({"total_s": 100.0, "steal_s": 1.0}, {"total_s": 120.0, "steal_s": 1.22}, r"^1\.1% "),
+        # Each CPU of a package counts its heat.
+        (
+            {"throttles": {"cpu0/package": 5, "cpu1/package": 5, "cpu0/core": 1}},
+            {"throttles": {"cpu0/package": 8, "cpu1/package": 8, "cpu0/core": 2}},
+            r"^\D* 3 times ",
+        ),
+        ({"swapped_in_bytes": 100}, {"swapped_in_bytes": 4196}, r"^4 kB .* 0 kB "),
+        ({"swapped_out_bytes": 200}, {"swapped_out_bytes": 4296}, r"^0 kB .* 4 kB "),
+        ({"busy_s": 50.0}, {"busy_s": 66.0}, r"60% of a core \(make 55%, sh 4%\)"),
+    ],
+    ids=["stolen time", "heat", "a page swapped in", "a page swapped out", "others"],
+)
+def test_what_disturbs_is_warned_of_with_its_figure(then: dict[str, Any], now: dict[str, Any], said: str) -> None:
+    (warning,) = disturbances.warnings(machine(0.0, **then), machine(10.0, **now), 10.0, ["make 55%", "sh 4%"])
+    assert re.search(said, warning)
 
 
 def test_a_busy_machine_is_not_warned_of_if_the_experiments_own_share_is_unknown() -> None:
@@ -88,11 +82,8 @@ def test_the_busiest_are_named_by_their_share_of_a_core_with_those_of_one_name_t
         },
     )
     assert disturbances.busiest(before, after, own={6}) == ["make 65%", "old 15%", "sh 3%"]
-
-
-def test_what_uses_less_than_a_hundredth_of_a_core_is_not_named() -> None:
-    after = machine(10.0, processes={1: process("idle", own_s=0.09)})
-    assert disturbances.busiest(machine(0.0), after, own=()) == []
+    # What uses less than a hundredth of a core is not named.
+    assert disturbances.busiest(machine(0.0), machine(10.0, processes={1: process("idle", own_s=0.09)}), own=()) == []
 
 
 def test_a_process_id_that_is_used_again_starts_from_nothing() -> None:
@@ -128,13 +119,9 @@ def engine(own_s: float, ended_s: float, server_s: float, foreign_s: float) -> d
     }
 
 
-def test_what_is_in_the_experiments_containers_is_its_own_and_other_containers_are_not() -> None:
-    own = disturbances.own_processes(machine(0.0, processes=engine(0.0, 0.0, 0.0, 0.0)), [CELL])
-    assert own == {os.getpid(), 20, 21, 22}
-
-
-def test_nobody_can_say_whose_a_process_is_where_a_supervisor_is_not_seen() -> None:
+def test_what_is_in_the_experiments_containers_is_its_own_unless_a_supervisor_is_not_seen() -> None:
     after = machine(0.0, processes=engine(0.0, 0.0, 0.0, 0.0))
+    assert disturbances.own_processes(after, [CELL]) == {os.getpid(), 20, 21, 22}
     assert disturbances.own_processes(after, [CELL, "c" * 64]) is None
 
 

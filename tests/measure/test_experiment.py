@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import errno
 import json
 import os
@@ -24,8 +23,6 @@ from interlock.errors import EngineError, Interrupted, OutputError, StoreError, 
 from interlock.measure import disturbances, experiment, lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
-from interlock.measure.rounds import TimeUsed
-from interlock.measure.stopwatch import Stopwatch
 from interlock.measure.watching import Observers, ProgressUpdate
 from interlock.measure.workload import WorkloadResult
 from interlock.results import store
@@ -44,23 +41,15 @@ from tests.builders import (
 from tests.measure.assigned import assigned
 
 
-def test_warnings_come_in_the_order_of_the_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
+def test_warnings_come_in_the_order_of_the_workloads() -> None:
     measured = {
-        key: WorkloadResult([], [], [], {}, TimeUsed(), [f"{key}: hot", f"{key}: busy"], make_workload(), Stopwatch())
+        key: WorkloadResult(make_workload(), [], warnings=[f"{key}: hot", f"{key}: busy"])
         for key in ("locks", "startup")
     }
     expected = ["locks: hot", "locks: busy", "startup: hot", "startup: busy"]
     assert experiment.warnings_of(measured, is_elsewhere=False) == expected
-
-
-def test_an_engine_on_another_machine_is_one_warning() -> None:
-    measured = {
-        key: WorkloadResult([], [], [], {}, TimeUsed(), [], make_workload(), Stopwatch())
-        for key in ("locks", "startup")
-    }
-    (warning,) = experiment.warnings_of(measured, is_elsewhere=True)
-    assert warning == disturbances.REMOTE
+    # A machine elsewhere cannot be watched.
+    assert experiment.warnings_of(measured, is_elsewhere=True) == [disturbances.REMOTE]
 
 
 def test_a_cell_gets_the_programs_and_all_that_is_in_folders_beside_them(tmp_path: Path) -> None:
@@ -131,8 +120,8 @@ def small_assignment(results: Path, resumes: Experiment | None = None) -> Assign
     return dataclasses.replace(plain, catalog=known, results=results, settings=settings, resumes=resumes)
 
 
-def run_small(engine: DyingEngine, given: Assignment) -> Path:
-    return experiment.execute(cast(Engine, engine), given, Observers(lambda _: None))
+def run_small(engine: DyingEngine, given: Assignment, watching: Observers | None = None) -> Path:
+    return experiment.execute(cast(Engine, engine), given, watching or Observers(lambda _: None))
 
 
 # Each workload is started twice to calibrate, and twice in each of three rounds.
@@ -182,9 +171,8 @@ def test_an_experiment_that_goes_on_knows_the_facts_of_its_interpreters(tmp_path
         run_small(DyingEngine(2), small_assignment(tmp_path))
     (folder,) = tmp_path.iterdir()
     before = store.read_experiment(folder).model_copy(update={"facts": {"cpython-3.13": make_facts()}})
-    given, watching = small_assignment(tmp_path, before), Observers(lambda _: None)
-    engine, now = cast(Engine, DyingEngine(99)), datetime.datetime.now(datetime.UTC)
-    resources = experiment.Execution(engine, given, watching, folder, now).set_up()
+    engine, watching = cast(Engine, DyingEngine(99)), Observers(lambda _: None)
+    resources = experiment.set_up(engine, "owner", small_assignment(tmp_path, before), watching, folder)
     assert (resources.known.facts, resources.known.silent) == (before.facts, set())
 
 
@@ -199,7 +187,7 @@ def test_what_was_started_is_removed_when_nobody_reads_the_output_any_more(
         raise error
 
     with pytest.raises(type(error)):
-        experiment.execute(cast(Engine, engine), small_assignment(tmp_path), Observers(closed))
+        run_small(engine, small_assignment(tmp_path), Observers(closed))
     assert len(removed) == 1
 
 
@@ -260,7 +248,7 @@ def test_a_disk_that_is_full_also_for_what_was_measured_is_told_how_it_goes_on(
                 disk.setattr(os, "fsync", full)
 
         with pytest.raises(StoreError) as caught:
-            experiment.execute(cast(Engine, engine), small_assignment(tmp_path), Observers(fill))
+            run_small(engine, small_assignment(tmp_path), Observers(fill))
     (folder,) = tmp_path.iterdir()
     assert (caught.value.file, f"--resume {folder.name}" in caught.value.todo) == (str(folder / JOURNAL_FILE), True)
     assert store.read_experiment(folder).unfinished == ["first"]
@@ -292,8 +280,7 @@ def test_what_an_engine_makes_for_itself_takes_nothing_of_the_budget(
             return super().set_up(owner, needs)
 
     ending = Ending(budget_s=60)
-    engine = cast(Engine, SlowEngine(99))
-    folder = experiment.execute(engine, small_assignment(tmp_path), observers(ending))
+    folder = run_small(SlowEngine(99), small_assignment(tmp_path), observers(ending))
     found = store.read_experiment(folder)
     assert (found.ended_by, found.unfinished, sorted(found.times)) == ("", [], ["first", "second"])
 
@@ -301,13 +288,13 @@ def test_what_an_engine_makes_for_itself_takes_nothing_of_the_budget(
 def test_the_first_look_alone_leaves_a_record_that_goes_on_with_all_rows(tmp_path: Path) -> None:
     written: list[Path] = []
     given = dataclasses.replace(small_assignment(tmp_path), first_look_alone=True)
-    folder = experiment.execute(cast(Engine, DyingEngine(99)), given, observers(Ending(), written))
+    folder = run_small(DyingEngine(99), given, observers(Ending(), written))
     before = store.read_experiment(folder)
     assert (before.ended_by, before.unfinished) == (KILLED, ["first", "second"])
     assert written == [folder] * 3
     written.clear()
     again = small_assignment(tmp_path, before.model_copy(update={"name": folder.name}))
-    experiment.execute(cast(Engine, DyingEngine(99)), again, observers(Ending(), written))
+    run_small(DyingEngine(99), again, observers(Ending(), written))
     after = store.read_experiment(folder)
     assert (after.ended_by, after.unfinished, after.started) == ("", [], before.started)
     # Before the first block, and between the two workloads; the last report is the whole one's.
@@ -319,7 +306,7 @@ def test_what_was_measured_before_stays_in_the_record_if_a_signal_comes_while_it
 ) -> None:
     """The rows of a first look were 'not measured' in the report of whoever ended the rest."""
     given = dataclasses.replace(small_assignment(tmp_path), first_look_alone=True)
-    folder = experiment.execute(cast(Engine, DyingEngine(99)), given, observers(Ending()))
+    folder = run_small(DyingEngine(99), given, observers(Ending()))
     before = store.read_experiment(folder)
     opened: list[str] = []
 
@@ -338,7 +325,7 @@ def test_what_was_measured_before_stays_in_the_record_if_a_signal_comes_while_it
 
     ending = Ending()
     with ending.listening():
-        experiment.execute(cast(Engine, Leaving(99)), small_assignment(tmp_path, before), observers(ending))
+        run_small(Leaving(99), small_assignment(tmp_path, before), observers(ending))
     after = store.read_experiment(folder)
     assert (len(opened), after.ended_by) == (1, "Ctrl-C")
     assert {(cell.label, cell.workload) for cell in after.cells} == {
@@ -409,16 +396,16 @@ def test_what_a_signal_ends_before_anything_is_measured_has_a_record_of_its_buil
     settings = given.settings.model_copy(update={"variants": ["cpython-3.13", "cpython-3.14"]})
     given = dataclasses.replace(given, built=[*given.built, unbuilt], settings=settings)
     engine = DyingEngine(0)
-    folder = experiment.execute(cast(Engine, engine), given, observers(ending))
+    folder = run_small(engine, given, observers(ending))
     found = store.read_experiment(folder)
     assert found.ended_by == "SIGTERM"
     assert engine.starts == 0
     assert {cell.outcome.state for cell in found.cells} == {State.NOT_MEASURED}
     assert [built.outcome.state for built in found.images] == [State.OK, State.NOT_MEASURED]
     # An experiment that has values keeps them.
-    whole = experiment.execute(cast(Engine, DyingEngine(99)), small_assignment(tmp_path), observers(Ending()))
+    whole = run_small(DyingEngine(99), small_assignment(tmp_path), observers(Ending()))
     before = store.read_experiment(whole).model_copy(update={"name": whole.name, "unfinished": ["second"]})
-    experiment.execute(cast(Engine, engine), small_assignment(tmp_path, before), observers(ending))
+    run_small(engine, small_assignment(tmp_path, before), observers(ending))
     after = store.read_experiment(whole)
     assert (after.cells, after.times) == (before.cells, before.times)
     assert (after.ended_by, after.unfinished) == ("SIGTERM", ["second"])

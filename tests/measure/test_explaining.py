@@ -28,6 +28,7 @@ def test_a_variant_that_cannot_run_the_benchmark_is_named_with_the_reason_and_ru
     removed: list[str] = []
     engine: Any = SimpleNamespace(
         name=EngineName.DOCKER,
+        facts=dict,
         set_up=lambda *_: make_network(),
         installer=lambda known, *_: SimpleNamespace(catalog=known),
         clean_up=removed.append,

@@ -71,9 +71,12 @@ def test_the_peak_memory_of_the_child_is_counted(launch: Launch) -> None:
     assert large - small == pytest.approx(256 * MIB, abs=3 * MIB)
 
 
-def test_the_launcher_adds_no_memory_to_a_small_child(launch: Launch) -> None:
+def test_the_launcher_adds_no_memory_to_a_small_child_and_says_nothing_of_the_page_cache_unasked(
+    launch: Launch,
+) -> None:
     (cost,) = costs(launch("--", "true"))
     assert 0 < cost["max_rss_bytes"] < 8 * MIB
+    assert "resident_share" not in cost
 
 
 def test_voluntary_switches_are_counted(launch: Launch) -> None:
@@ -197,40 +200,22 @@ def test_a_folder_of_which_nothing_can_be_evicted_is_named(launch: Launch, on_di
     assert done.stderr == f"launch: cannot evict {on_disk / name}: {why}\n"
 
 
-def test_without_the_option_nothing_is_said_of_memory(launch: Launch) -> None:
-    (cost,) = costs(launch("--", "true"))
-    assert "resident_share" not in cost
+@pytest.mark.parametrize(("script", "code", "number"), [("exit 7", 7, 0), ("kill -KILL $$", 128 + signal.SIGKILL, 9)])
+def test_a_child_that_fails_or_is_killed_ends_the_repetition_with_its_exit_code(
+    launch: Launch, script: str, code: int, number: int
+) -> None:
+    done = launch("--repeat", "5", "--", "sh", "-c", script)
+    assert done.returncode == code
+    assert [(cost["exit_code"], cost["signal"]) for cost in costs(done)] == [(code, number)]
 
 
-def test_a_failing_child_ends_the_repetition_with_its_exit_code(launch: Launch) -> None:
-    done = launch("--repeat", "5", "--", "sh", "-c", "exit 7")
-    assert done.returncode == 7
-    assert [(cost["exit_code"], cost["signal"]) for cost in costs(done)] == [(7, 0)]
-
-
-def test_a_signal_ends_the_repetition_with_128_and_its_number(launch: Launch) -> None:
-    done = launch("--repeat", "5", "--", "sh", "-c", "kill -KILL $$")
-    assert done.returncode == 128 + signal.SIGKILL
-    assert [(cost["exit_code"], cost["signal"]) for cost in costs(done)] == [(137, 9)]
-
-
-def test_the_child_is_pinned_to_the_last_cpu(launch: Launch) -> None:
-    done = launch("--cpu", "last", "--", sys.executable, "-c", "import os; print(os.sched_getaffinity(0))")
-    assert done.stdout.splitlines()[0] == str({max(os.sched_getaffinity(0))})
-
-
-def test_the_last_cpu_is_one_that_is_allowed(launch: Launch) -> None:
-    lowest = min(os.sched_getaffinity(0))
-    done = launch(
-        "--cpu", "last", "--", sys.executable, "-c", "import os; print(os.sched_getaffinity(0))",
-        preexec_fn=lambda: os.sched_setaffinity(0, {lowest}),
-    )  # fmt: skip
-    assert done.stdout.splitlines()[0] == str({lowest})
-
-
-def test_without_the_option_the_child_may_use_every_cpu(launch: Launch) -> None:
-    done = launch("--", sys.executable, "-c", "import os; print(os.sched_getaffinity(0))")
-    assert done.stdout.splitlines()[0] == str(os.sched_getaffinity(0))
+def test_the_child_is_pinned_to_the_last_cpu_that_is_allowed_if_that_is_asked_for(launch: Launch) -> None:
+    every, lowest = os.sched_getaffinity(0), {min(os.sched_getaffinity(0))}
+    show = ["--", sys.executable, "-c", "import os; print(os.sched_getaffinity(0))"]
+    pinned = launch("--cpu", "last", *show)
+    alone = launch("--cpu", "last", *show, preexec_fn=lambda: os.sched_setaffinity(0, lowest))
+    found = [done.stdout.splitlines()[0] for done in (pinned, alone, launch(*show))]
+    assert found == [str({max(every)}), str(lowest), str(every)]
 
 
 def test_a_program_that_does_not_exist_is_named_with_exit_code_127(launch: Launch) -> None:

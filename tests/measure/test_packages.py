@@ -56,13 +56,9 @@ def test_a_benchmark_has_what_it_and_its_workload_ask_for() -> None:
         "cpython-2.7 a b",
         "cpython-2.7 a",
     ]
-
-
-def test_a_benchmark_that_asks_for_nothing_has_nothing() -> None:
-    plain, other = make_benchmark("plain"), make_benchmark("other", requirements=["a"])
-    asking = workload(plain, other)
-    sets, _ = given(asking)
-    assert sets.of("cpython-2.7", asking, plain) == NO_PACKAGES
+    # Who asks for nothing has nothing.
+    asking = workload(one, other)
+    assert given(asking)[0].of("cpython-2.7", asking, other) == NO_PACKAGES
 
 
 def test_what_several_ask_for_is_installed_once_for_each_image() -> None:

@@ -134,16 +134,6 @@ def test_strace_hands_the_environment_on_and_does_not_take_it() -> None:
     assert processes.traced_argv(["python"], {}) == [*processes.STRACE, "python"]
 
 
-def test_strace_starts_with_the_loader_that_travels_with_it() -> None:
-    assert processes.STRACE[:4] == [
-        "/interlock/strace/ld.so",
-        "--library-path",
-        "/interlock/strace",
-        "/interlock/strace/strace",
-    ]
-    assert processes.STRACE[4:8] == ["-f", "-c", "-U", "calls,errors,name"]
-
-
 def test_a_mode_s_options_go_to_the_interpreter_and_to_no_other_program() -> None:
     assert processes.with_options(["python", "a.py"], ["-X", "b"]) == ["python", "-X", "b", "a.py"]
     assert processes.with_options(["sh", "-c", "a"], ["-X", "b"]) == ["sh", "-c", "a"]

@@ -92,9 +92,7 @@ def test_processes_that_start_at_once_are_one_value_per_start_with_the_kernels_s
     assert run.values == pytest.approx((0.1, 0.2))
     assert run.get_metadata()["inner_loops"] == 12
     assert run.get_metadata()["interlock_process_kernel_share"] == pytest.approx(0.4 / 1.2)
-
-
-def test_without_cpu_time_nobody_knows_the_kernels_share() -> None:
+    # Without CPU time nobody knows it.
     run = pyperf_runs.command_run(WORKLOAD, COMMAND, [make_cost(user_s=0, sys_s=0)], Repetition(warmups=0, values=1))
     assert "interlock_process_kernel_share" not in run.get_metadata()
 

@@ -18,9 +18,8 @@ from interlock.measure.cells import Cell, Session
 from interlock.measure.pyperf_runs import in_block, program_run
 from interlock.results import store
 from interlock.results.experiments import Estimator, Experiment, Outcome, ProgramOutput, State, Subject, Times
+from interlock.results.journal import joined
 from interlock.results.profiles import CellProfile
-from interlock.results.runs import suite_of
-from interlock.results.store import read_runs
 from tests.builders import (
     OK,
     make_benchmark,
@@ -70,14 +69,13 @@ def test_an_interpreter_that_hung_before_is_not_asked_its_facts_again() -> None:
     assert resumable.silent_in(before) == {"a"}
 
 
-def test_what_is_cut_short_and_what_was_not_reached_remains() -> None:
-    assert resumable.remaining(ended()) == ["startup", "write"]
-
-
 @pytest.mark.parametrize(
     "changes", [{"times": {}, "ended_by": ""}, {"unfinished": [], "settings": make_settings(["base", "a"])}]
 )
-def test_a_complete_experiment_and_one_that_does_not_say_cannot_go_on(changes: dict[str, Any]) -> None:
+def test_what_was_cut_short_or_not_reached_remains_and_without_any_or_a_word_of_it_nothing_goes_on(
+    changes: dict[str, Any],
+) -> None:
+    assert resumable.remaining(ended()) == ["startup", "write"]
     with pytest.raises(UsageError) as caught:
         resumable.remaining(ended(**changes))
     assert caught.value.key == "--resume"
@@ -95,20 +93,16 @@ def test_another_host_is_refused_with_what_is_another(key: str, value: object) -
         resumable.require_same_host(experiment, {**here, key: value})
 
 
-def test_another_image_is_refused_with_its_variant() -> None:
+def test_another_image_is_refused_with_its_variant_and_one_that_is_gone_is_no_other() -> None:
+    """The advice was to begin anew, where space on a disk was all that it took."""
     experiment = ended()
     resumable.require_same_images(experiment, experiment.images)
     rebuilt = make_built("a").model_copy(update={"image_id": "sha256:other"})
-    with pytest.raises(UsageError, match=r"^--resume: a\b"):
-        resumable.require_same_images(experiment, [make_built("base"), rebuilt])
-
-
-def test_an_image_that_is_gone_and_was_not_built_again_is_no_other_image_and_why_is_said() -> None:
-    """The advice was to begin anew, where space on a disk was all that it took."""
     full = make_built("a", Outcome(state=State.FAILED, reason="no space left"))
-    with pytest.raises(UsageError, match=r"^--resume: a\b.*no space left") as caught:
-        resumable.require_same_images(ended(), [make_built("base"), full])
-    assert caught.value.todo != resumable.BEGIN_ANEW
+    for now, said, is_other in ((rebuilt, "", True), (full, "no space left", False)):
+        with pytest.raises(UsageError, match=rf"^--resume: a\b.*{said}") as caught:
+            resumable.require_same_images(experiment, [make_built("base"), now])
+        assert (caught.value.todo == resumable.BEGIN_ANEW) is is_other
 
 
 def catalog_of(workloads: Mapping[str, Workload], *variants: str) -> Catalog:
@@ -143,7 +137,7 @@ def restored(folder: Path, experiment: Experiment, *benchmarks: str) -> Cell:
     workload = make_workload(benchmarks=[make_benchmark(name) for name in benchmarks])
     session = Session(make_resources(), workload, make_network())
     cell = Cell(session, Subject(variant="a", image_id="i"))
-    resumable.EarlierMeasurements(folder, experiment).restore(cell)
+    resumable.restore(folder, experiment, cell)
     return cell
 
 
@@ -154,10 +148,7 @@ def write_values(path: Path, *blocks: int) -> None:
     for block in blocks:
         output = ProgramOutput(interlock=1, loops=2, inner_loops=1, values=[0.5, 0.25 * block])
         runs.append(in_block(program_run(workload, benchmark, output, make_cost(1.0)), block, Estimator.MEDIAN))
-    suite = suite_of({benchmark.name: runs})
-    assert suite is not None
-    path.parent.mkdir(parents=True)
-    suite.dump(str(path))
+    store.write_runs(path, {benchmark.name: runs})
 
 
 def test_a_cell_has_the_values_profiles_outcomes_notes_and_times_that_were_written(tmp_path: Path) -> None:
@@ -177,17 +168,15 @@ def test_a_cell_has_the_values_profiles_outcomes_notes_and_times_that_were_writt
     assert cell.notes == ["a note"]
     assert cell.clock.times == times
     # Written again, it is the same file.
-    suite = suite_of({"uncontended": track.runs})
-    assert suite is not None
-    suite.dump(str(tmp_path / "again.json"))
+    store.write_runs(tmp_path / "again.json", {"uncontended": track.runs})
     assert store.read_values(tmp_path / "again.json") == store.read_values(path)
 
 
 def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "locks.json").write_text("{")
     with pytest.raises(StoreError, match=r"locks\.json"):
-        read_runs(tmp_path / "locks.json")
-    assert read_runs(tmp_path / "absent.json") == {}
+        store.read_runs(tmp_path / "locks.json")
+    assert store.read_runs(tmp_path / "absent.json") == {}
 
 
 def part(**changes: Any) -> Experiment:
@@ -208,7 +197,7 @@ def part(**changes: Any) -> Experiment:
 
 def test_the_record_of_both_parts_keeps_what_was_complete_and_has_the_rest_as_it_is_now() -> None:
     before, now = ended(), part()
-    found = resumable.joined(before, now)
+    found = joined(before, now)
     states = {(cell.label, cell.workload): cell.outcome.state for cell in found.cells}
     assert states == {
         ("base", "locks"): State.OK,
@@ -230,7 +219,7 @@ def test_the_record_of_both_parts_keeps_what_was_complete_and_has_the_rest_as_it
 
 def test_what_was_unfinished_and_not_reached_again_stays_so() -> None:
     now = part().model_copy(update={"times": {}, "order": {}, "ended_by": "SIGTERM"})
-    found = resumable.joined(ended(), now)
+    found = joined(ended(), now)
     assert found.unfinished == ["startup"]
     assert resumable.remaining(found) == ["startup", "write"]
 
@@ -284,5 +273,5 @@ def test_an_image_that_was_missing_is_taken_and_the_others_stay() -> None:
 def test_a_cell_without_an_image_in_the_first_part_has_the_outcome_of_the_second() -> None:
     before = ended(cells=[make_cell("a", "write", NOT_REACHED)])
     now = part().model_copy(update={"cells": [make_cell("a", "write", FAILED)]})
-    (found,) = resumable.joined(before, now).cells
+    (found,) = joined(before, now).cells
     assert found.outcome == FAILED

@@ -24,9 +24,9 @@ from interlock.engine.ended import Ended
 from interlock.errors import EngineError, Interrupted, UnsupportedHereError, WorkloadError
 from interlock.measure import blocks, disturbances, processes, rounds, stopwatch, tracks
 from interlock.measure import workload as workloads
-from interlock.measure.cells import Cell, Interpreters, Resources, Session, limit_cells
+from interlock.measure.cells import Cell, Interpreters, Resources, Session, limits_of
 from interlock.measure.ending import Ending
-from interlock.measure.rounds import Block, TimeUsed
+from interlock.measure.rounds import Block, Course
 from interlock.measure.tracks import Result, Track
 from interlock.measure.watching import Look, Observers, ProgressUpdate
 from interlock.results.experiments import BLOCK, State, Subject
@@ -94,6 +94,11 @@ class Engine:
     def cells(self, session: Session) -> list[Cell]:
         return rows_of(session, *self.answers)
 
+    def run_rounds(self, **changes: Any) -> list[list[str]]:
+        """Run the rounds of new cells in a new session, and return their orders."""
+        session = self.session(**changes)
+        return run_rounds(session, self.cells(session))
+
 
 def rows_of(session: Session, *labels: str) -> list[Cell]:
     """Cells that are open, each in a sandbox that is named as it is."""
@@ -103,10 +108,10 @@ def rows_of(session: Session, *labels: str) -> list[Cell]:
     return cells
 
 
-def run_rounds(session: Session, open_cells: list[Cell], spent: TimeUsed | None = None) -> list[list[str]]:
-    order = rounds.RoundOrder()
-    rounds.run_rounds(session, open_cells, spent or TimeUsed(), order)
-    return order.rounds
+def run_rounds(session: Session, open_cells: list[Cell], course: Course | None = None) -> list[list[str]]:
+    course = course or Course()
+    rounds.run_rounds(session, open_cells, course)
+    return course.order
 
 
 def track_of(cell: Cell) -> Track:
@@ -137,14 +142,6 @@ def open_and_near(number: int, loops: str) -> Ended:
     """Answer so that one to four more rounds would decide among five rows, however many there were."""
     values = (0.5, 0.5, 0.53, 0.6, 0.515, 0.62, 0.5, 0.56)
     return make_ended(printed(values[number % len(values)], loops))
-
-
-def test_without_a_limit_there_are_as_many_rounds_as_asked_for() -> None:
-    engine = Engine(base=steady, a=steady)
-    session = engine.session(rounds=4)
-    assert len(run_rounds(session, engine.cells(session))) == 1 + 4
-    # Round 0 asks the baseline alone whether the program can be fed.
-    assert engine.started == {"base": 5, "a": 4}
 
 
 @pytest.mark.parametrize(
@@ -193,8 +190,7 @@ def test_rounds_go_on_until_all_is_decided_or_out_of_reach_or_the_limit_is_reach
     answer: Callable[[int, str], Ended], expected: int
 ) -> None:
     engine = Engine(base=steady, a=answer)
-    session = engine.session(rounds=4, rounds_limit=7)
-    assert len(run_rounds(session, engine.cells(session))) == 1 + expected
+    assert len(engine.run_rounds(rounds=4, rounds_limit=7)) == 1 + expected
     assert {step.total for step in engine.steps} == {2 * (1 + 7)}
     assert engine.steps[0].activity == "round 0 of 4 to 7"
 
@@ -216,8 +212,7 @@ def test_a_benchmark_that_is_known_well_enough_leaves_the_rounds_to_the_others()
 
 def test_a_row_that_was_decided_stops_and_stays_in_the_family_of_the_others() -> None:
     engine = Engine(base=steady, a=slow, b=nearly)
-    session = engine.session(rounds=4, rounds_limit=7)
-    run_rounds(session, engine.cells(session))
+    engine.run_rounds(rounds=4, rounds_limit=7)
     # A block of three rows has the baseline twice.
     assert engine.started == {"base": 1 + 2 * 4 + 3, "a": 4, "b": 7}
     assert [set(look.comparisons) for look in engine.looks] == [{("a", "base"), ("b", "base")}] * 3
@@ -229,8 +224,7 @@ def test_a_look_says_which_rows_are_built_otherwise_than_the_baseline() -> None:
     engine = Engine(base=steady, a=slow, b=steady)
     images = [make_built(name, optimisations=made) for name, made in (("base", []), ("a", ["PGO"]), ("b", []))]
     known = Interpreters(images=images, facts={name: make_facts() for name in ("base", "a", "b")})
-    session = engine.session(known=known, rounds=3)
-    run_rounds(session, engine.cells(session))
+    engine.run_rounds(known=known, rounds=3)
     assert {look.built_otherwise for look in engine.looks} == {frozenset({"a"})}
 
 
@@ -258,9 +252,8 @@ def test_a_signal_in_the_middle_of_a_process_ends_the_rounds_and_keeps_those_bef
 
 def test_a_budget_that_is_used_up_starts_nothing_more_and_shows_what_is_known() -> None:
     engine, ending = Engine(base=steady, a=steady), Ending(budget_s=1e-9)
-    session = engine.session(ending=ending, rounds=9)
     ending.start()
-    assert run_rounds(session, engine.cells(session)) == []
+    assert engine.run_rounds(ending=ending, rounds=9) == []
     assert engine.started == {}
     assert ending.reason
     assert [look.is_last for look in engine.looks] == [True]
@@ -279,8 +272,7 @@ def test_a_share_that_is_used_up_ends_the_rounds_after_those_that_are_needed(
 ) -> None:
     """The first look leaves time for those of the other workloads."""
     engine, ending = Engine(base=steady, a=steady), with_a_used_share()
-    session = engine.session(ending=ending, rounds=rounds, first_look_alone=is_look)
-    assert len(run_rounds(session, engine.cells(session))) == 1 + expected
+    assert len(engine.run_rounds(ending=ending, rounds=rounds, first_look_alone=is_look)) == 1 + expected
     assert ending.has_cut is (rounds > expected)
 
 
@@ -310,8 +302,7 @@ def test_rounds_that_go_on_measure_what_is_missing_and_calibrate_anew() -> None:
 
 def test_rows_that_others_join_end_with_their_first_look_which_spends_nothing_of_the_later_ones() -> None:
     engine = Engine(base=steady, a=nearly)
-    session = engine.session(first_look_alone=True, rounds=4, rounds_limit=10)
-    run_rounds(session, engine.cells(session))
+    engine.run_rounds(first_look_alone=True, rounds=4, rounds_limit=10)
     assert engine.started == {"base": 5, "a": 4}
     assert [look.is_last for look in engine.looks] == [False]
     assert {step.activity for step in engine.steps} == {f"round {number} of 4" for number in range(5)}
@@ -411,7 +402,7 @@ def test_a_row_that_hangs_takes_one_deadline_of_a_budget(budget_s: float | None,
         ({"warmups": 0, "values": 1}, True, 2, {"base": ["auto", "1", "1"], "a": ["auto", "1", "1"]}),
     ],
 )
-def test_loops_are_calibrated_before_the_rounds(
+def test_loops_are_calibrated_before_the_rounds_of_which_there_are_as_many_as_asked_for(
     take: dict[str, int] | None, knows: bool, rounds: int, asked: dict[str, list[str]]
 ) -> None:
     seen: dict[str, list[str]] = {"base": [], "a": []}
@@ -423,7 +414,7 @@ def test_loops_are_calibrated_before_the_rounds(
 
     workload = make_workload(quick=take, full=take) if take else make_workload()
     session = Engine().session(workload, run, rounds=rounds)
-    run_rounds(session, rows_of(session, *seen))
+    assert len(run_rounds(session, rows_of(session, *seen))) == 1 + rounds
     assert seen == asked
 
 
@@ -435,8 +426,7 @@ def test_the_interpreters_have_new_pages_in_each_block_of_those_that_go_on(monke
         return steady(number, loops) if number == 0 else make_ended(exit_code=1)
 
     engine = Engine(base=steady, a=ends_early)
-    session = engine.session(rounds=3)
-    run_rounds(session, engine.cells(session))
+    engine.run_rounds(rounds=3)
     assert renewed == [["a", "base"], ["a", "base"], ["base"]]
 
 
@@ -470,8 +460,7 @@ def test_a_row_that_is_far_slower_or_faster_has_loops_of_its_own_after_its_first
 
 def test_the_order_of_the_rounds_does_not_depend_on_when_they_end() -> None:
     engine = Engine(base=steady, a=steady, b=steady)
-    exactly, early = engine.session(rounds=9, seed=5), engine.session(rounds=4, rounds_limit=9, seed=5)
-    orders = [run_rounds(session, engine.cells(session)) for session in (exactly, early)]
+    orders = [engine.run_rounds(rounds=9, seed=5), engine.run_rounds(rounds=4, rounds_limit=9, seed=5)]
     assert orders[1] == orders[0][: 1 + 4]
     assert len({tuple(order) for order in orders[0]}) > 1
 
@@ -480,12 +469,12 @@ def test_what_the_processes_took_is_summed_with_calibration_and_failures() -> No
     def crash(_number: int, loops: str) -> Ended:
         return make_ended(printed(0.5, loops), "Segmentation fault", 139)
 
-    engine, spent = Engine(base=steady, a=crash), TimeUsed()
+    engine, course = Engine(base=steady, a=crash), Course()
     session = engine.session(rounds=2)
-    run_rounds(session, engine.cells(session), spent)
+    run_rounds(session, engine.cells(session), course)
     # What is in order is timed by our own clock: only the baseline's trial has what the launcher says.
-    assert spent.in_processes_s == pytest.approx(1.5, abs=0.1)
-    assert spent.cpu_s == 0.75 * 4
+    assert course.in_processes_s == pytest.approx(1.5, abs=0.1)
+    assert course.cpu_s == 0.75 * 4
 
 
 @pytest.mark.parametrize("cut_at", range(8))
@@ -543,11 +532,11 @@ def test_what_disturbed_the_machine_is_said_with_the_workload(monkeypatch: pytes
         [disturbances.Sample(0.0, total_s=0.0, steal_s=0.0), disturbances.Sample(9.0, total_s=9.0, steal_s=0.9)]
     )
     monkeypatch.setattr(disturbances, "sample", lambda: next(samples))
-    engine, spent = Engine(base=steady), TimeUsed()
+    engine, course = Engine(base=steady), Course()
     session = engine.session(rounds=2)
-    (warning,) = rounds.watched_rounds(session, engine.cells(session), spent, rounds.RoundOrder())
+    (warning,) = rounds.watched_rounds(session, engine.cells(session), course)
     assert warning.startswith("locks: 10.0% ")
-    assert 0 < spent.wall_s < 60
+    assert 0 < course.wall_s < 60
 
 
 def test_an_engine_elsewhere_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -556,7 +545,7 @@ def test_an_engine_elsewhere_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(disturbances, "sample", lambda: pytest.fail("this machine was looked at"))
     engine = Engine(base=steady)
     session = engine.session(workspace=network, rounds=2)
-    assert rounds.watched_rounds(session, engine.cells(session), TimeUsed(), rounds.RoundOrder()) == []
+    assert rounds.watched_rounds(session, engine.cells(session), Course()) == []
 
 
 def test_options_and_environment_of_a_mode_reach_each_process() -> None:
@@ -622,10 +611,10 @@ def test_an_interpreter_that_hung_when_asked_its_facts_has_no_longer_in_its_benc
 def test_a_process_that_was_killed_took_its_deadline_and_nobody_knows_what_cpu_time() -> None:
     session = Engine().session(make_workload(deadline_s=20))
     (cell,) = rows_of(session, "a")
-    spent = TimeUsed()
+    course = Course()
     for ended in (make_ended(costs(1.5)), make_ended(timed_out=True), make_ended(costs(1.5))):
-        spent.add(Result(track_of(cell), OK, ended))
-    assert (spent.in_processes_s, spent.cpu_s) == (1.5 + 20 + 1.5, None)
+        course.add(Result(track_of(cell), OK, ended))
+    assert (course.in_processes_s, course.cpu_s) == (1.5 + 20 + 1.5, None)
 
 
 LIMIT = {
@@ -652,11 +641,12 @@ def run_limit(ended: Ended, number: int) -> tuple[Track, list[list[str]]]:
     benchmarks = [make_benchmark("single", cpus="one", expected=[]), make_benchmark("many")]
     session = Engine().session(make_workload(benchmarks=benchmarks, limits=[LIMIT]), run)
     session.network = replace(make_network(run), url="http://10.0.0.2:8080")
-    (cell,) = limit_cells(session)
-    assert cell.subject.label == "limit+curl"
+    (subject,) = limits_of(session.workload)
+    assert subject.label == "limit+curl"
+    cell = Cell(session, subject)
     track = track_of(cell)
     assert track.name == "single"
-    Block(number, "", [track], 0, 1).run(TimeUsed())
+    Block(number, "", [track], 0, 1).run(Course())
     return track, started
 
 
@@ -695,18 +685,17 @@ def test_a_limit_that_fails_or_is_cut_short_says_why_and_is_no_figure(ended: End
 
 
 def test_every_row_runs_once_in_each_round_until_it_is_decided() -> None:
-    order = rounds.RoundOrder()
+    order: list[list[str]] = []
     plan = rounds.Schedule("7/trial", least=3, limit=9)
     members: list[Any] = [SimpleNamespace(label=label) for label in "abc"]
 
     def undecided(going_on: Sequence[Track]) -> list[Track]:
-        left = "" if len(order.rounds) >= 7 else "abc" if len(order.rounds) < 4 else "ac"
+        left = "" if len(order) >= 7 else "abc" if len(order) < 4 else "ac"
         return [track for track in going_on if track.label in left]
 
     for block in rounds.planned_blocks(plan, "abc", [members], undecided):
         assert block.total == (9 * 3 if block.round <= 4 else 4 * 3 + 5 * 2)
-        for track in block.tracks:
-            order.note(block.round, track.label)
+        order.append([track.label for track in block.tracks])
     # Looks come after 4, 5 and 7 rounds.
-    assert [sorted(labels) for labels in order.rounds] == [["a", "b", "c"]] * 4 + [["a", "c"]] * 3
-    assert len({tuple(labels) for labels in order.rounds[:4]}) > 1
+    assert [sorted(labels) for labels in order] == [["a", "b", "c"]] * 4 + [["a", "c"]] * 3
+    assert len({tuple(labels) for labels in order[:4]}) > 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import replace
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from interlock.engine.protocol import Answer
 from interlock.errors import WorkloadError
 from interlock.measure import services
-from interlock.measure.services import HealthCheck, NoAnswerError, parse_wrk, wait_until_healthy
+from interlock.measure.services import HealthCheck, NoAnswerError, parse_wrk
 
 # wrk 4.1.0 as Debian has it.
 GOOD = """\
@@ -57,26 +57,21 @@ def test_rate_requests_and_latencies_are_read_in_seconds() -> None:
     assert load.problem == ""
 
 
-def test_the_share_within_a_standard_deviation_is_no_latency() -> None:
-    assert set(parse_wrk(GOOD).latency_s) == {"50", "75", "90", "99"}
-
-
-def test_answers_that_are_errors_are_a_problem() -> None:
-    assert parse_wrk(BAD).problem.startswith("100 of 92 ")
-
-
-def test_broken_connections_are_a_problem_and_are_counted() -> None:
-    assert re.findall(r"\d+", parse_wrk(DROPPED).problem) == ["2824", "1", "92"]
+@pytest.mark.parametrize(
+    ("text", "numbers"), [(BAD, ["100", "92", "2", "3"]), (DROPPED, ["2824", "1", "92"]), (NONE, [])]
+)
+def test_answers_that_are_errors_broken_connections_and_no_answer_at_all_are_a_problem(
+    text: str, numbers: list[str]
+) -> None:
+    problem = parse_wrk(text).problem
+    assert problem
+    assert re.findall(r"\d+", problem) == numbers
 
 
 def test_late_answers_are_answers() -> None:
     load = parse_wrk(LATE)
     assert load.socket_errors["timeout"] == 3
     assert load.problem == ""
-
-
-def test_no_answer_at_all_is_a_problem() -> None:
-    assert parse_wrk(NONE).problem
 
 
 @pytest.mark.parametrize(
@@ -163,68 +158,40 @@ def test_what_any_load_would_print_comes_back(
     assert bool(fixed.problem) == bool(bad or broken or not requests)
 
 
-def test_each_connection_has_a_thread_and_the_script_is_told_the_rate() -> None:
-    argv = services.fixed_rate_argv("/s.lua", "http://a:1/", 62.5, 8, 2)
-    assert argv == ["wrk", "-t", "8", "-c", "8", "-d", "2s", "-s", "/s.lua", "http://a:1/", "--", "62.5", "8"]
-
-
-def test_a_full_load_is_one_thread_of_wrk() -> None:
-    argv = services.as_fast_as_answered_argv("http://a:1/", 8, 2)
-    assert argv == ["wrk", "-t", "1", "-c", "8", "-d", "2s", "--latency", "http://a:1/"]
-
-
-def test_a_warm_up_is_a_known_number_of_requests() -> None:
-    argv = services.warm_up_argv("http://a:1/", 17, 8)
-    assert argv[-1] == "http://a:1/?[1-17]"
-    assert argv[argv.index("--parallel-max") + 1] == "8"
-
-
-def check(*statuses: int, limit_s: float = 0, any_answer: bool = False) -> HealthCheck:
-    """A service that gives these answers, one after the other; 0 is none."""
+def healthy(
+    *statuses: int, limit_s: float = 0, any_answer: bool = False, require_running: Callable[[], None] = lambda: None
+) -> tuple[Answer, float]:
+    """Wait for a service that gives these answers, one after the other; 0 is none."""
     answers = iter([Answer("", status) for status in statuses])
-    return HealthCheck(
-        "http://172.18.0.2:8080/health",
-        limit_s,
-        lambda _: next(answers),
-        lambda: None,
-        any_answer,
-        lambda: "its last lines: listening",
-    )
+    where, said = "http://172.18.0.2:8080/health", "; its last lines: listening"
+    return HealthCheck(where, limit_s, lambda _: next(answers), require_running, any_answer, lambda: said).wait()
 
 
-def test_a_service_is_healthy_with_its_first_good_answer() -> None:
-    answer, passed_s = wait_until_healthy(check(0, 503, 204, limit_s=60))
+def test_a_service_is_healthy_with_its_first_good_answer_or_any_where_nobody_said_what_is_good() -> None:
+    answer, passed_s = healthy(0, 503, 204, limit_s=60)
     assert answer.status == 204
     assert 0 <= passed_s < 60
+    assert healthy(0, 404, limit_s=60, any_answer=True)[0].status == 404
 
 
-def test_any_answer_is_good_where_nobody_said_what_is() -> None:
-    answer, _ = wait_until_healthy(check(0, 404, limit_s=60, any_answer=True))
-    assert answer.status == 404
-
-
-def test_a_service_that_never_answers_is_named_by_its_port_its_seconds_and_its_last_lines() -> None:
-    with pytest.raises(NoAnswerError) as silent:
-        wait_until_healthy(check(0))
-    assert all(part in silent.value.found for part in ("port 8080", "0 s", "its last lines: listening"))
-
-
-def test_a_service_with_bad_answers_alone_is_named_by_the_last_status() -> None:
-    with pytest.raises(WorkloadError) as sick:
-        wait_until_healthy(check(503))
-    assert not isinstance(sick.value, NoAnswerError)
-    assert "503" in sick.value.found
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [(0, NoAnswerError, "port 8080 in 0 s; its last lines: listening"), (503, WorkloadError, "503")],
+)
+def test_a_service_that_is_not_healthy_in_time_is_named_by_its_port_or_its_last_status(
+    status: int, error: type[WorkloadError], said: str
+) -> None:
+    with pytest.raises(WorkloadError, match=said) as caught:
+        healthy(status)
+    assert type(caught.value) is error
 
 
 def test_a_service_that_ends_before_it_is_healthy_is_not_waited_for() -> None:
-    ended = WorkloadError(found="it ended", todo="-")
-
     def require_running() -> None:
-        raise ended
+        raise ZeroDivisionError
 
-    with pytest.raises(WorkloadError) as found:
-        wait_until_healthy(replace(check(0, limit_s=60), require_running=require_running))
-    assert found.value is ended
+    with pytest.raises(ZeroDivisionError):
+        healthy(0, limit_s=60, require_running=require_running)
 
 
 @pytest.mark.parametrize("latencies", [{}, {"50": 1.0}, {**LATENCIES, "99": float("inf")}, {**LATENCIES, "50": -1.0}])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import types
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ from interlock.engine.ended import Ended
 from interlock.engine.protocol import StackOptions
 from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import stacks
-from interlock.measure.stacks import OFFSETS, Interpreter, Work, lock_sites_of
+from interlock.measure.stacks import OFFSETS, Interpreter, Lines, Work, lock_sites_of
 from interlock.results.profiles import CallCounts, PhaseCounts, Site
 
 
@@ -57,7 +58,7 @@ def site(stack: str, operation: str, calls: int, ns: int) -> dict[str, Any]:
 
 FRAME = ["/app/a.py", "f", 1, 4]
 SITE = Site(call="futex", lock="GIL", caller="", python=[], c=[], calls=1, ns=800, max_ns=800)
-DATA = {
+DATA: dict[str, Any] = {
     "stacks": {
         "1": {"c": ["sem_wait (libc.so.6)"], "python": [FRAME]},
         "2": {"c": ["sem_wait (libc.so.6)"], "python": [FRAME]},  # of another process
@@ -73,12 +74,21 @@ DATA = {
 }
 
 
-def counted(calls: int, ns: int) -> PhaseCounts:
-    return PhaseCounts(total=calls, ns=100, syscalls={"futex": CallCounts(calls=calls, ns=ns)})
+def no_lines(_: object) -> Lines:
+    return {}
+
+
+def line_12(_: object) -> Lines:
+    return {(("/app/a.py", 1, "f"), 4): 12}
+
+
+def work(data: dict[str, Any] = DATA, ask: Callable[[Any], Lines] = no_lines, *, calls: int = 6, ns: int = 46) -> Work:
+    counted = PhaseCounts(total=calls, ns=100, syscalls={"futex": CallCounts(calls=calls, ns=ns)})
+    return Work(data, "work", counted, 3, ask)
 
 
 def test_sites_of_equal_stacks_are_one_and_edges_are_between_sites() -> None:
-    found = lock_sites_of(DATA, Work("work", counted(6, 46), 3), lambda _: {(("/app/a.py", 1, "f"), 4): 12})
+    found = lock_sites_of(work(ask=line_12))
     assert [(one.operation, one.calls, one.ns, one.max_ns, one.caller) for one in found.sites] == [
         ("wait", 3, 40, 30, "/app/a.py:12 f"),
         ("wake", 3, 6, 6, "/app/a.py:12 f"),
@@ -87,16 +97,20 @@ def test_sites_of_equal_stacks_are_one_and_edges_are_between_sites() -> None:
     assert (found.units, found.ns, found.waited_ns) == (3, 100, 40)
 
 
-@pytest.mark.parametrize("files", [[], ["/usr/local/bin/python3.13"], ["/usr/lib/libpython3.9.so.1.0"]])
-def test_functions_without_names_have_a_reason_unless_there_are_symbols(files: list[str]) -> None:
-    data = {**DATA, "with_symbols": files}
-    found = lock_sites_of(data, Work("work", counted(6, 46), 3), lambda _: {})
-    assert bool(found.no_symbols) is not bool(files)
-
-
-def test_symbols_of_another_file_are_not_those_of_the_interpreter() -> None:
-    data = {**DATA, "with_symbols": ["/usr/lib/python3/wheel.so"]}
-    assert lock_sites_of(data, Work("work", counted(6, 46), 3), lambda _: {}).no_symbols
+@pytest.mark.parametrize(
+    ("files", "lacks"),
+    [
+        ([], True),
+        (["/usr/lib/python3/wheel.so"], True),
+        (["/usr/local/bin/python3.13"], False),
+        (["/usr/lib/libpython3.9.so.1.0"], False),
+    ],
+)
+def test_functions_without_names_have_a_reason_unless_there_are_the_interpreters_symbols(
+    files: list[str], lacks: bool
+) -> None:
+    found = lock_sites_of(work({**DATA, "with_symbols": files}))
+    assert bool(found.no_symbols) is lacks
 
 
 @pytest.mark.parametrize("name", ["<shim>", "<interpreter trampoline>"])
@@ -105,23 +119,22 @@ def test_a_frame_of_the_interpreter_between_c_and_python_is_not_shown_and_nobody
 ) -> None:
     main = ["<module>", "<module>", 1, 0]
     stacks_with_shim = {"1": {"c": ["sem_wait (libc.so.6)"], "python": [FRAME, [name, name, 1, 0], main]}}
-    data = {**DATA, "stacks": {**DATA["stacks"], **stacks_with_shim}}  # type: ignore[dict-item]
+    data = {**DATA, "stacks": {**DATA["stacks"], **stacks_with_shim}}
     asked: list[Any] = []
 
     def ask(wanted: Any) -> dict[Any, int]:
         asked.extend(wanted)
         return {}
 
-    found = lock_sites_of(data, Work("work", counted(6, 46), 3), ask)
+    found = lock_sites_of(work(data, ask))
     assert ["/app/a.py:1 f", "<module>:1 <module>"] in [one.python for one in found.sites]
     assert name not in {frame[2] for frame in asked}
 
 
 def test_the_share_that_threads_wait_is_of_all_the_time_they_had() -> None:
-    data = {**DATA, "threads": {"startup": 9, "work": 4}}
-    found = lock_sites_of(data, Work("work", counted(6, 46), 3), lambda _: {})
+    found = lock_sites_of(work({**DATA, "threads": {"startup": 9, "work": 4}}))
     assert (found.ns, found.waited_ns, found.threads, found.waiting_share) == (100, 40, 4, 0.1)
-    unknown = lock_sites_of(DATA, Work("work", counted(6, 46), 3), lambda _: {})
+    unknown = lock_sites_of(work())
     assert (unknown.threads, unknown.waiting_share) == (0, None)
 
 
@@ -137,7 +150,7 @@ def test_acquires_of_equal_stacks_are_one_whose_maxima_are_not_added() -> None:
         "acquires": [place("1"), place("2"), place("3", "end")],
         "pauses": [pause],
     }
-    found = stacks.acquisitions_of(data, Work("work", counted(6, 46), 3), lambda _: {(("/app/a.py", 1, "f"), 4): 12})
+    found = stacks.acquisitions_of(work(data, line_12))
     (one,) = found.acquires
     assert (one.caller, one.acquires, one.contended, one.spun) == ("/app/a.py:12 f", 8, 6, 4)
     assert (one.wait_ns, one.max_wait_ns, one.held_ns, one.max_held_ns) == (60, 20, 16, 5)
@@ -148,7 +161,6 @@ def test_acquires_of_equal_stacks_are_one_whose_maxima_are_not_added() -> None:
 
 
 def test_acquires_are_not_probed_where_a_library_switches_threads() -> None:
-    assert "--probe" in StackOptions([], [], None).with_acquires().arguments()
     with pytest.raises(UnsupportedHereError):
         StackOptions([], [], None, switches_threads=True).with_acquires()
 
@@ -170,7 +182,7 @@ def test_what_is_probed_is_what_the_interpreter_has(options: StackOptions, probe
 @pytest.mark.parametrize(("calls", "ns"), [(7, 46), (6, 47), (0, 0)])
 def test_sums_that_are_not_the_exact_counts_fail(calls: int, ns: int) -> None:
     with pytest.raises(WorkloadError):
-        lock_sites_of(DATA, Work("work", counted(calls, ns), 3), lambda _: {})
+        lock_sites_of(work(calls=calls, ns=ns))
 
 
 @pytest.mark.parametrize(
@@ -188,17 +200,15 @@ def test_an_interpreter_that_says_something_else_of_its_frames_has_none(said: st
     "data", [{}, {**DATA, "sites": [1]}, {**DATA, "stacks": {"1": {}}}, {**DATA, "edges": [{"phase": "work"}]}]
 )
 def test_stacks_that_are_none_are_refused(data: dict[str, Any]) -> None:
-    with pytest.raises(WorkloadError):
-        lock_sites_of(data, Work("work", counted(6, 46), 3), lambda _: {})
-    with pytest.raises(WorkloadError):
-        stacks.acquisitions_of(data, Work("work", counted(6, 46), 3), lambda _: {})
+    for read in (lock_sites_of, stacks.acquisitions_of):
+        with pytest.raises(WorkloadError):
+            read(work(data))
 
 
 def test_a_function_with_a_name_of_100_kilobytes_is_kept_shortened_and_takes_no_time() -> None:
     start = time.process_time()
     long = {"c": ["sem_wait (libc.s" * 6000], "python": [["/app/a.py" * 10_000, "f", 1, 4]]}
-    data = {**DATA, "stacks": dict.fromkeys(DATA["stacks"], long)}
-    found = lock_sites_of(data, Work("work", counted(6, 46), 3), lambda _: {})
+    found = lock_sites_of(work({**DATA, "stacks": dict.fromkeys(DATA["stacks"], long)}))
     assert max(len(one) for site in found.sites for one in (*site.c, *site.python)) < 300
     assert time.process_time() - start < 2
 

@@ -19,9 +19,9 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Cell, open_session
-from interlock.measure.experiment import Execution
+from interlock.measure.experiment import set_up
 from interlock.measure.kinds.kind import PROGRAM_PHASE
-from interlock.measure.stacks import Interpreter, acquisitions_from, lock_sites_in
+from interlock.measure.stacks import Interpreter, acquisitions_of, lock_sites_in, work_from
 from interlock.measure.watching import Observers
 from interlock.results.profiles import UNNAMED, LockSites
 from tests.builders import make_settings
@@ -98,7 +98,7 @@ def test_what_spinning_resolves_is_counted_and_no_acquire_is_missed(sandbox: Con
         ended = sandbox.run([LAUNCH, "--", "python", "-c", HAMMER], 120)
         counting.stop()
     assert ended.exit_code == 0, ended.stderr
-    found = acquisitions_from(counting.text, 1, PROGRAM_PHASE, asked, options)
+    found = acquisitions_of(work_from(counting.text, 1, PROGRAM_PHASE, asked.lines))
     (hammered,) = [one for one in found.acquires if one.acquires >= ACQUIRES]
     assert hammered.acquires == 2 * ACQUIRES
     assert hammered.spun > 0
@@ -153,11 +153,10 @@ def test_calls_of_the_core_workloads_have_names(
 
 def sites_of_all(engine: DockerEngine, assignment: Assignment) -> Iterator[tuple[str, LockSites]]:
     """Yield the sites of each profiled benchmark of the only workload on the only variant, all from one cell."""
-    now = datetime.datetime.now(datetime.UTC)
-    execution = Execution(engine, assignment, Observers(lambda _: None), Path("why"), now)
+    owner = f"why-{datetime.datetime.now(datetime.UTC):%H%M%S%f}"
     (name,) = assignment.settings.workloads
     try:
-        resources = execution.set_up()
+        resources = set_up(engine, owner, assignment, Observers(lambda _: None), Path("why"))
         with open_session(resources, assignment.workloads[name]) as session:
             cell = Cell(session, assignment.subjects()[0])
             try:
@@ -168,4 +167,4 @@ def sites_of_all(engine: DockerEngine, assignment: Assignment) -> Iterator[tuple
             finally:
                 cell.close()
     finally:
-        engine.clean_up(execution.owner)
+        engine.clean_up(owner)

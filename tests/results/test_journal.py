@@ -20,7 +20,6 @@ from interlock.measure import resumable
 from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE, State, Times
 from interlock.results.journal import JOURNAL_FILE, KILLED, Journal
-from interlock.results.store import read_runs
 from tests.builders import ROOT, make_profile, make_workload
 from tests.results.writer import LABELS, begun, can_mount, entry_of, run_of, value_of
 
@@ -42,6 +41,13 @@ def write_blocks(folder: Path, count: int) -> None:
     opened.close()
 
 
+def killed(tmp_path: Path, blocks: int) -> Path:
+    """The folder of an experiment that was killed after so many blocks."""
+    folder = make_folder(tmp_path / "x")
+    write_blocks(folder, blocks)
+    return folder
+
+
 def measured(folder: Path, label: str = "base") -> list[float]:
     """The values of a row in the cell's file."""
     found = store.read_values(store.cell_path(folder, "box", label, None, "locks"))
@@ -53,8 +59,7 @@ def expected(count: int, label: str = "base") -> list[float]:
 
 
 def test_whatever_blocks_a_killed_process_has_written_can_be_reported_and_resumed(tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "x")
-    write_blocks(folder, 3)
+    folder = killed(tmp_path, 3)
     found = store.read_experiment(folder)
     values, _ = store.read_cells(folder, found)
     assert measured(folder) == expected(3)
@@ -74,8 +79,7 @@ def test_whatever_blocks_a_killed_process_has_written_can_be_reported_and_resume
 
 
 def test_an_experiment_that_was_killed_before_a_block_says_so_and_begins_again(tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "x")
-    write_blocks(folder, 0)
+    folder = killed(tmp_path, 0)
     found = store.read_experiment(folder)
     assert found == begun()
     assert resumable.remaining(found) == ["locks", "startup"]
@@ -86,8 +90,7 @@ def test_an_experiment_that_was_killed_before_a_block_says_so_and_begins_again(t
 def test_a_journal_that_was_cut_anywhere_has_the_blocks_that_were_complete(
     tmp_path: Path, share: float, torn: bytes
 ) -> None:
-    folder = make_folder(tmp_path / "x")
-    write_blocks(folder, 4)
+    folder = killed(tmp_path, 4)
     path = folder / JOURNAL_FILE
     whole = path.read_bytes()
     kept = whole[: int(share * len(whole))]
@@ -100,8 +103,7 @@ def test_a_journal_that_was_cut_anywhere_has_the_blocks_that_were_complete(
 
 
 def test_a_recovery_that_was_itself_cut_is_done_once(tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "x")
-    write_blocks(folder, 3)
+    folder = killed(tmp_path, 3)
     left = (folder / JOURNAL_FILE).read_bytes()
     first = store.read_experiment(folder)
     # Cut after everything but the removal of the journal.
@@ -129,12 +131,13 @@ def test_who_measures_keeps_the_journal_and_others_read_what_there_is(tmp_path: 
     assert measured(folder) == expected(1)
 
 
-def test_an_error_that_ended_an_experiment_is_named(tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "x")
-    write_blocks(folder, 1)
+def test_an_error_that_ended_an_experiment_is_named_and_what_a_write_has_left_is_removed(tmp_path: Path) -> None:
+    folder = killed(tmp_path, 1)
+    (folder / ".experiment.json.a1b2c3d4").write_text("{")
     store.recover(folder, "an error (the disk is full)")
     assert store.read_experiment(folder).ended_by == "an error (the disk is full)"
     assert measured(folder) == expected(1)
+    assert sorted(path.name for path in folder.iterdir()) == ["box", "experiment.json"]
 
 
 def test_profiles_of_a_cut_workload_are_kept(tmp_path: Path) -> None:
@@ -148,19 +151,10 @@ def test_profiles_of_a_cut_workload_are_kept(tmp_path: Path) -> None:
     assert store.read_profiles(path) == {"uncontended": make_profile()}
 
 
-def test_what_a_killed_write_of_a_file_has_left_is_removed(tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "x")
-    write_blocks(folder, 1)
-    (folder / ".experiment.json.a1b2c3d4").write_text("{")
-    store.read_experiment(folder)
-    assert sorted(path.name for path in folder.iterdir()) == ["box", "experiment.json"]
-
-
 def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "x")
-    write_blocks(folder, 2)
+    folder = killed(tmp_path, 2)
     store.read_experiment(folder)
-    (first, _) = read_runs(store.cell_path(folder, "box", "a", None, "locks"))["uncontended"]
+    (first, _) = store.read_runs(store.cell_path(folder, "box", "a", None, "locks"))["uncontended"]
     wanted = run_of(1, "a")
     assert (list(first.values), first._metadata) == (wanted.values, wanted.metadata)
 
@@ -239,8 +233,7 @@ def edit_last(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
 
 @pytest.mark.parametrize("changes", [{"values": []}, {"values": [-1.0]}, {"metadata": {"loops": "x"}}])
 def test_a_journal_with_runs_that_are_none_is_refused_by_its_name(tmp_path: Path, changes: dict[str, object]) -> None:
-    folder = make_folder(tmp_path / "x")
-    write_blocks(folder, 2)
+    folder = killed(tmp_path, 2)
     path = edit_last(folder, lambda entry: entry["runs"]["a"]["uncontended"][0].update(changes))
     with pytest.raises(StoreError, match="journal"):
         store.read_experiment(folder)
@@ -249,8 +242,7 @@ def test_a_journal_with_runs_that_are_none_is_refused_by_its_name(tmp_path: Path
 
 @pytest.mark.parametrize("place", ["cells", "limits"])
 def test_a_journal_with_cells_of_another_workload_is_refused_and_nothing_is_written(tmp_path: Path, place: str) -> None:
-    folder = make_folder(tmp_path / "x")
-    write_blocks(folder, 2)
+    folder = killed(tmp_path, 2)
     path = edit_last(folder, lambda entry: entry.update({place: [entry["cells"][0] | {"workload": "x"}]}))
     before = {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()}
     with pytest.raises(StoreError) as raised:

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-from pydantic import ValidationError
-
 from interlock.catalog.workloads import Metric
-from interlock.results.profiles import CallCounts, CellProfile, FutexCounts, LockCost, Method, PhaseCounts
-from tests.builders import (
-    make_benchmark,
-    make_phase,
-    make_profile,
-)
+from interlock.results.profiles import CallCounts, FutexCounts, LockCost, Method, PhaseCounts
+from tests.builders import make_benchmark, make_phase, make_profile
 
 
 def test_the_calls_that_a_benchmark_shows_are_those_that_it_names() -> None:
@@ -56,9 +49,3 @@ def test_a_probe_that_counts_futex_alone_or_has_no_times_says_so() -> None:
     assert alone.lock_cost == LockCost({"futex": 3.0}, None, futex_alone=True)
     counted = make_profile(units=1, phases={"work": make_phase(futex=3, sched_yield=1)})
     assert counted.lock_cost == LockCost({"futex": 3.0, "sched_yield": 1.0, "pth": 0.0}, None)
-
-
-@pytest.mark.parametrize("benchmarks", [None, 1, "x", [], {"a": {}}, {"a": {"calls": 1}}, {"a": None}])
-def test_a_damaged_profile_of_the_first_version_is_refused(benchmarks: object) -> None:
-    with pytest.raises(ValidationError):
-        CellProfile.model_validate({"schema_version": 1, "benchmarks": benchmarks})

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import pyperf
 import pytest
 
 from interlock.catalog.variants import Gil
@@ -21,7 +19,6 @@ from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE, BuildRecord, Estimator, Outcome, ProgramOutput, State
 from interlock.results.files import remove_folder, write_atomically
 from interlock.results.profiles import CellProfile
-from interlock.results.runs import suite_of
 from tests.builders import (
     make_benchmark,
     make_built,
@@ -116,13 +113,9 @@ def test_experiments_of_one_day_are_named_a_to_z_and_then_aa(tmp_path: Path) -> 
     assert names[:2] == ["2026-11-21-a", "2026-11-21-b"]
     assert names[25:] == ["2026-11-21-z", "2026-11-21-aa", "2026-11-21-ab"]
     assert store.new_experiment(tmp_path, "2026-11-22").name == "2026-11-22-a"
-
-
-def test_a_free_letter_is_taken_again(tmp_path: Path) -> None:
-    store.new_experiment(tmp_path, "d")
-    store.new_experiment(tmp_path, "d")
-    remove_folder(tmp_path / "d-a")
-    assert store.new_experiment(tmp_path, "d").name == "d-a"
+    # A free letter is taken again.
+    remove_folder(tmp_path / "2026-11-21-c")
+    assert store.new_experiment(tmp_path, "2026-11-21").name == "2026-11-21-c"
 
 
 def test_experiments_in_a_place_that_is_a_file_are_refused(tmp_path: Path) -> None:
@@ -137,17 +130,14 @@ def test_an_experiment_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert store.read_experiment(tmp_path) == experiment
 
 
-def test_a_folder_without_an_experiment_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError) as caught:
-        store.read_experiment(tmp_path)
-    assert caught.value.file == f"{tmp_path}/experiment.json"
-
-
 @pytest.mark.parametrize(
-    ("text", "key"), [('{"schema_version": 1}', "schema_version"), ("{", ""), ("[]", "")], ids=["older", "cut", "list"]
+    ("text", "key"), [(None, ""), ('{"schema_version": 1}', "schema_version"), ("{", ""), ("[]", "")]
 )
-def test_a_spoilt_experiment_is_named_with_its_key(tmp_path: Path, text: str, key: str) -> None:
-    (tmp_path / "experiment.json").write_text(text, encoding="utf-8")
+def test_an_experiment_that_is_missing_or_spoilt_is_named_with_its_key(
+    tmp_path: Path, text: str | None, key: str
+) -> None:
+    if text is not None:
+        (tmp_path / "experiment.json").write_text(text, encoding="utf-8")
     with pytest.raises(StoreError) as caught:
         store.read_experiment(tmp_path)
     assert (caught.value.file, caught.value.key) == (f"{tmp_path}/experiment.json", key)
@@ -180,16 +170,13 @@ def measured_runs(factor: float = 1.0, *, gil: bool | None = None) -> dict[str, 
     return {"uncontended": runs, "pass": [pyperf_runs.in_block(starts, 0, Estimator.MEAN)]}
 
 
-def write_suite(path: Path, runs: dict[str, list[Any]]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    suite = suite_of(runs)
-    assert suite is not None
-    suite.dump(str(path))
+def written(path: Path, factor: float = 1.0, *, gil: bool | None = None) -> Path:
+    store.write_runs(path, measured_runs(factor, gil=gil))
     return path
 
 
 def test_values_come_back_from_a_pyperf_file_by_benchmark_and_process(tmp_path: Path) -> None:
-    values = store.read_values(write_suite(tmp_path / "locks.json", measured_runs(gil=False)))
+    values = store.read_values(written(tmp_path / "locks.json", gil=False))
     assert values.keys() == {"uncontended", "pass"}
     assert values["uncontended"].processes == [
         pytest.approx([0.005, 0.0051]),
@@ -200,11 +187,15 @@ def test_values_come_back_from_a_pyperf_file_by_benchmark_and_process(tmp_path: 
     assert values["uncontended"].gil_after is Gil.OFF
     assert values["pass"].processes == [[0.02, 0.021]]
     assert values["pass"].gil_after is None
+    # CPU time comes with the work that it was spent on.
+    program, command = values["uncontended"], values["pass"]
+    assert (program.user_s, program.sys_s, program.units) == ([0.5] * 3, [0.25] * 3, [20] * 3)
+    assert (command.user_s, command.sys_s, command.units) == ([0.5], [0.25], [1])
 
 
 def test_what_the_processes_of_a_command_used_is_what_its_values_did(tmp_path: Path) -> None:
     """Two processes that count, each of half a second and three switches; the warm-up is left out."""
-    path = write_suite(tmp_path / "locks.json", measured_runs())
+    path = written(tmp_path / "locks.json")
     asked = ["work_user_s", "work_voluntary_switches", "work_sys_s", "work_involuntary_switches"]
     assert store.read_values(path, {"pass": asked})["pass"].reported == {
         "work_user_s": [1.0],
@@ -214,46 +205,32 @@ def test_what_the_processes_of_a_command_used_is_what_its_values_did(tmp_path: P
     }
 
 
-def test_cpu_time_comes_back_with_the_work_it_was_spent_on(tmp_path: Path) -> None:
-    values = store.read_values(write_suite(tmp_path / "locks.json", measured_runs()))
-    program, command = values["uncontended"], values["pass"]
-    assert (program.user_s, program.sys_s, program.units) == ([0.5] * 3, [0.25] * 3, [20] * 3)
-    assert (command.user_s, command.sys_s, command.units) == ([0.5], [0.25], [1])
-
-
-def test_a_cell_without_a_file_has_no_values_and_no_profile(tmp_path: Path) -> None:
+def test_a_cell_without_values_has_no_file_no_values_and_no_profile(tmp_path: Path) -> None:
+    store.write_runs(tmp_path / "locks.json", {})
+    assert not list(tmp_path.iterdir())
     assert store.read_values(tmp_path / "locks.json") == {}
     assert store.read_profiles(tmp_path / "locks.json") == {}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": "1.0"}', '{"version": "1.0", "benchmarks": 3}'])
-def test_a_spoilt_file_of_values_is_named(tmp_path: Path, text: str) -> None:
+# A file that pyperf wrote, and Interlock did not.
+STRANGE = '{"version": "1.0", "benchmarks": [{"metadata": {"name": "nbody"}, "runs": [{"values": [1.0]}]}]}'
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"version": "1.0"}', '{"version": "1.0", "benchmarks": 3}', STRANGE]
+)
+def test_a_spoilt_file_of_values_or_profiles_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "locks.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(StoreError) as caught:
-        store.read_values(path)
-    assert caught.value.file == str(path)
-
-
-def test_a_pyperf_file_that_interlock_did_not_write_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "locks.json"
-    run = pyperf.Run([1.0], metadata={"name": "nbody"}, collect_metadata=False)
-    pyperf.BenchmarkSuite([pyperf.Benchmark([run])]).dump(str(path))
-    with pytest.raises(StoreError) as caught:
-        store.read_values(path)
-    assert caught.value.file == str(path)
-
-
-def test_a_spoilt_profile_is_named(tmp_path: Path) -> None:
-    (tmp_path / "locks.profile.json").write_text("{", encoding="utf-8")
-    with pytest.raises(StoreError) as caught:
-        store.read_profiles(tmp_path / "locks.json")
-    assert caught.value.file == str(tmp_path / "locks.profile.json")
+    for read, of_kind in ((store.read_values, path), (store.read_profiles, store.profile_path(path))):
+        of_kind.write_text(text, encoding="utf-8")
+        with pytest.raises(StoreError) as caught:
+            read(path)
+        assert caught.value.file == str(of_kind)
 
 
 def test_pyperf_compares_two_of_our_files_and_prints_the_ratio(tmp_path: Path) -> None:
-    one = write_suite(tmp_path / "one.json", measured_runs())
-    two = write_suite(tmp_path / "two.json", measured_runs(2.0))
+    one = written(tmp_path / "one.json")
+    two = written(tmp_path / "two.json", 2.0)
     command = [sys.executable, "-m", "pyperf", "compare_to", str(one), str(two)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -263,15 +240,11 @@ def test_pyperf_compares_two_of_our_files_and_prints_the_ratio(tmp_path: Path) -
     assert "[two] 10.1 ms" in lines[0]
 
 
-def test_a_cell_without_values_has_no_suite() -> None:
-    assert suite_of({}) is None
-
-
 def test_cells_are_read_by_label_and_workload(tmp_path: Path) -> None:
     experiment = make_experiment(["a", "b"], cells=[make_cell("a"), make_cell("b"), make_cell("a", mode="twin")])
     path = store.cell_path(tmp_path, "box", "a", "twin", "locks")
     assert path == tmp_path / "box" / "a+twin" / "locks.json"
-    write_suite(path, measured_runs())
+    written(path)
     store.write_json(store.profile_path(path), CellProfile(benchmarks={"uncontended": make_profile(0.25)}))
     values, profiles = store.read_cells(tmp_path, experiment)
     assert values.keys() == profiles.keys() == {("a", "locks"), ("b", "locks"), ("a+twin", "locks")}
@@ -280,12 +253,9 @@ def test_cells_are_read_by_label_and_workload(tmp_path: Path) -> None:
     assert profiles["a+twin", "locks"]["uncontended"].futex_per_unit == 0.25
 
 
-def test_durations_are_read_back(tmp_path: Path) -> None:
+def test_durations_are_read_back_and_where_they_cannot_be_kept_nothing_fails_for_them(tmp_path: Path) -> None:
     store.write_durations(tmp_path, {"b": 2.5, "a": 1})
     assert store.read_durations(tmp_path) == {"a": 1.0, "b": 2.5}
-
-
-def test_where_durations_cannot_be_kept_nothing_fails_for_them(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     store.write_durations(tmp_path / "file/cache", {"a": 1})
     assert store.read_durations(tmp_path / "file/cache") == {}
@@ -300,25 +270,19 @@ def test_a_spoilt_file_of_durations_is_an_empty_one(tmp_path: Path, spoilt: byte
     assert store.read_durations(tmp_path) == {}
 
 
-def test_the_latest_experiment_is_the_one_that_was_finished_last(tmp_path: Path) -> None:
-    for age, name in enumerate(["new", "old"]):
-        store.write_json(tmp_path / name / "experiment.json", make_experiment())
-        os.utime(tmp_path / name / "experiment.json", (1000 - age, 1000 - age))
+def test_the_latest_experiment_is_the_one_that_was_started_last_and_has_a_figure(tmp_path: Path) -> None:
     (tmp_path / "unfinished").mkdir()
-    assert store.latest_experiment(tmp_path) == tmp_path / "new"
-
-
-def test_an_experiment_without_any_figure_is_the_latest_only_where_there_is_no_other(tmp_path: Path) -> None:
-    empty = [make_cell("a", outcome=Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first"))]
-    store.write_json(
-        tmp_path / "new" / EXPERIMENT_FILE, make_experiment(["a"], cells=empty, started="2026-11-23T06:00:00+00:00")
-    )
-    assert store.latest_experiment(tmp_path) == tmp_path / "new"
-    store.write_json(
-        tmp_path / "old" / EXPERIMENT_FILE,
-        make_experiment(["a"], cells=[make_cell("a")], started="2026-11-22T06:00:00+00:00"),
-    )
-    assert store.latest_experiment(tmp_path) == tmp_path / "old"
+    without = make_cell("a", outcome=Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first"))
+    # One without any figure is the latest only where there is no other.
+    for name, day, cell, latest in (
+        ("empty", 23, without, "empty"),
+        ("old", 21, make_cell("a"), "old"),
+        ("new", 22, make_cell("a"), "new"),
+        ("older", 20, make_cell("a"), "new"),
+    ):
+        experiment = make_experiment(["a"], cells=[cell], started=f"2026-11-{day}T06:00:00+00:00")
+        store.write_json(tmp_path / name / EXPERIMENT_FILE, experiment)
+        assert store.latest_experiment(tmp_path) == tmp_path / latest
 
 
 def test_a_folder_without_experiments_says_how_to_get_one(tmp_path: Path) -> None:
@@ -353,7 +317,7 @@ def test_a_folder_without_any_experiment_is_named(tmp_path: Path, name: str) -> 
 def test_values_alone_are_read_without_looking_at_the_profiles(tmp_path: Path) -> None:
     experiment = make_experiment(["a"], cells=[make_cell("a")])
     path = store.cell_path(tmp_path, "box", "a", None, "locks")
-    write_suite(path, measured_runs())
+    written(path)
     store.profile_path(path).write_text("{", encoding="utf-8")
     assert store.read_cell_values(tmp_path, experiment)["a", "locks"].keys() == {"uncontended", "pass"}
 
@@ -377,6 +341,7 @@ def test_the_latest_builds_are_those_that_were_started_last(tmp_path: Path) -> N
     for name, record in records.items():
         store.write_json(tmp_path / name / store.BUILDS_FILE, record)
     assert store.latest_builds(tmp_path) == records["b"]
+    assert store.latest_builds(tmp_path / "missing") is None
 
 
 def test_a_variant_is_measured_once_one_of_its_cells_has_figures(tmp_path: Path) -> None:
@@ -390,10 +355,6 @@ def test_a_variant_is_measured_once_one_of_its_cells_has_figures(tmp_path: Path)
     assert store.measured_variants(tmp_path / "missing") == set()
 
 
-def test_where_no_builds_are_recorded_there_are_none(tmp_path: Path) -> None:
-    assert store.latest_builds(tmp_path / "missing") is None
-
-
 def test_an_experiment_that_is_named_has_a_folder_of_that_name_and_is_there_once(tmp_path: Path) -> None:
     assert store.new_folder(tmp_path / "results", "tuesday", "2026-11-21") == tmp_path / "results/tuesday"
     # What was killed before it had anything has left an empty one.
@@ -402,9 +363,6 @@ def test_an_experiment_that_is_named_has_a_folder_of_that_name_and_is_there_once
     with pytest.raises(StoreError) as caught:
         store.new_folder(tmp_path / "results", "tuesday", "2026-11-21")
     assert caught.value.file == str(tmp_path / "results/tuesday")
-
-
-def test_an_experiment_without_a_name_is_named_by_its_day(tmp_path: Path) -> None:
     assert store.new_folder(tmp_path, None, "2026-11-21").name == "2026-11-21-a"
 
 
@@ -419,11 +377,8 @@ def test_a_name_that_leaves_the_results_or_is_no_owners_is_refused(name: str, tm
 
 
 def test_a_damaged_experiment_stops_nobody_who_wants_those_that_can_be_read(tmp_path: Path) -> None:
-    for name, text in (
-        ("a", make_experiment().model_dump_json()),
-        ("b", "{"),
-        ("c", make_experiment().model_dump_json()),
-    ):
+    whole = make_experiment().model_dump_json()
+    for name, text in (("a", whole), ("b", "{"), ("c", whole)):
         (tmp_path / name).mkdir()
         (tmp_path / name / EXPERIMENT_FILE).write_text(text)
     assert len(store.readable_experiments(store.experiments_below(tmp_path))) == 2

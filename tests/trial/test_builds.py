@@ -59,9 +59,6 @@ def test_a_build_argument_that_is_the_image_is_left_out_because_it_would_undo_th
     copy = copied(STAGES, PYTHON="python:3.12-slim", DEBUG="1")
     assert copy.recipe.arguments == {"DEBUG": "1"}
     assert copy.recipe.options == ("--target", "build")
-
-
-def test_other_arguments_are_kept() -> None:
     assert copied("ARG A=1\nFROM python:3.13-slim\nARG B=2\n", A="2").recipe.arguments == {"A": "2"}
 
 

@@ -36,11 +36,8 @@ def test_a_load_decides_before_the_start_and_both_before_the_tests(
     assert Workload.model_validate_json(found.model_dump_json()) == found
 
 
-def test_more_requests_per_second_are_better() -> None:
+def test_more_requests_per_second_are_better_and_tests_are_run_by_a_shell() -> None:
     (one,) = workload_of(Path("x"), Checks(address=ADDRESS, load=["wrk", "{url}"])).benchmarks
     assert one.metric.shown(0.001) == 1000
-
-
-def test_the_tests_are_run_by_a_shell() -> None:
     (one,) = workload_of(Path("x"), Checks(test="pytest -q | tail")).benchmarks
     assert one.command == ["sh", "-c", "pytest -q | tail"]

@@ -161,7 +161,7 @@ class Assignment:
     def cells_of(self, workload: str, measured: WorkloadResult | None, not_reached: Outcome) -> list[CellResult]:
         """Return a workload's cells in the chosen order, including those without an image and those not reached."""
         cells = {label: self._unopened(workload, label, not_reached) for label in self.settings.variants}
-        cells |= {cell.label: cell for cell in measured.cells} if measured else {}
+        cells |= {cell.label: cell for cell in measured.cells if not cell.is_limit} if measured else {}
         return list(cells.values())
 
     def _unopened(self, workload: str, label: str, not_reached: Outcome) -> CellResult:

@@ -16,7 +16,7 @@ from interlock.errors import WorkloadError
 from interlock.measure.blocks import MOST_ROWS
 from interlock.measure.kinds.choosing import kind_of, kinds_of, limit_kinds
 from interlock.measure.packages import PackageSets
-from interlock.measure.slots import Slot, SlotPool
+from interlock.measure.slots import Slot
 from interlock.measure.stopwatch import Phase, Stopwatch
 from interlock.measure.tracks import Track
 from interlock.measure.watching import Observers
@@ -60,8 +60,9 @@ class Resources:
     restore: Callable[[Cell], None] = lambda _: None
     first_look_alone: bool = False  # the rounds end with it, nothing is profiled: other rows join, and all go on
     journal: Journal | None = None
-    require_answer: Callable[[], None] = lambda: None  # raises EngineError if the engine is gone
-    pool: SlotPool = field(default_factory=SlotPool)
+    # Raises EngineError if the engine is gone: what failed meanwhile failed for that.
+    require_answer: Callable[[], object] = lambda: None
+    waiting: dict[str, list[Slot]] = field(default_factory=dict)  # for the next workload, by what they are known by
 
     def require_probe(self) -> Probe:
         """Return the probe; WorkloadError if none was chosen."""
@@ -122,13 +123,18 @@ class Cell:
         """Return the cell's slot of this number, which is opened, or taken from the workload before, if it is new."""
         while len(self.slots) <= number:
             with self.session.clock.during(Phase.PREPARING), self.clock.during(Phase.PREPARING):
-                self.slots.append(self.session.resources.pool.take(self._shared_by, self._open_sandbox))
+                waiting = self.session.resources.waiting.get(self._shared_by)
+                slot = waiting.pop() if waiting else Slot(self._open_sandbox, self._open_sandbox())
+                slot.open_sandbox = self._open_sandbox  # the network of the workload before is gone
+                self.slots.append(slot)
         return self.slots[number]
 
     def leave(self) -> None:
-        """Leave the sandboxes to the next workload, or close them."""
-        for slot in self.slots:
-            self.session.resources.pool.leave(self._shared_by, slot)
+        """Leave the slots to the next workload, or close their sandboxes."""
+        if self._shared_by:
+            self.session.resources.waiting.setdefault(self._shared_by, []).extend(self.slots)
+        else:
+            self.close()
 
     def close(self) -> None:
         """Close the sandboxes."""
@@ -169,10 +175,9 @@ class Cell:
         return Surroundings(tuple(workload.rights), prefix_on_volume=cold)
 
 
-def limit_cells(session: Session) -> list[Cell]:
-    """Return a cell for each limit of the workload."""
-    subjects = (Subject(variant=LIMIT, mode=limit.name, image_id=None) for limit in session.workload.limits)
-    return [Cell(session, subject) for subject in subjects]
+def limits_of(workload: Workload) -> list[Subject]:
+    """Return the workload's limits, which have cells as variants do."""
+    return [Subject(variant=LIMIT, mode=limit.name, image_id=None) for limit in workload.limits]
 
 
 @contextmanager

@@ -58,17 +58,6 @@ class Sample:
     processes: Mapping[int, RunningProcess] = field(default_factory=dict)
 
 
-class Watch:
-    """Watches the machine from its creation until `warnings` is called. An engine on another machine is not watched."""
-
-    def __init__(self, *, is_elsewhere: bool) -> None:
-        self._before = None if is_elsewhere else sample()
-
-    def warnings(self, containers: Collection[str], launched_s: float | None) -> list[str]:
-        """Return a sentence for each disturbance in between; the arguments are those of `disturbances`."""
-        return [] if self._before is None else disturbances(self._before, sample(), containers, launched_s)
-
-
 def sample() -> Sample:
     """Read the state of the machine."""
     cpu, swap = psutil.cpu_times(), psutil.swap_memory()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,14 @@ from interlock.measure.ending import part_of_budget
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.packages import install_required
 from interlock.measure.probes import best_probe
-from interlock.measure.resumable import EarlierMeasurements, joined, silent_in
+from interlock.measure.resumable import restore, silent_in
 from interlock.measure.watching import Observers
 from interlock.measure.workload import WorkloadResult, measure_workload
 from interlock.results import store
 from interlock.results.commands import resuming
 from interlock.results.experiments import EXPERIMENT_FILE, Experiment, Outcome, State
 from interlock.results.files import remove_folder
-from interlock.results.journal import KILLED, Journal
+from interlock.results.journal import KILLED, Journal, joined
 from interlock.results.profiles import Probe
 from interlock.results.sums import check_sums, forget_sums, write_sums
 
@@ -104,9 +105,9 @@ class Execution:
     watching: Observers
     folder: Path
     started: datetime.datetime
-    host: Mapping[str, Any] = field(default_factory=dict)  # its facts and the engine's when it began
-    journal: Journal | None = None  # of what is to be kept
-    waiting_s: float = 0.0
+    host: Mapping[str, Any]  # its facts and the engine's when it began
+    journal: Journal  # of what is to be kept
+    waiting_s: float
     set_up_s: float = 0.0
     clock_s: float = field(default_factory=time.monotonic)
     probe: Probe | None = None
@@ -121,7 +122,7 @@ class Execution:
     @property
     def has_values(self) -> bool:
         """Return whether something has been measured."""
-        return bool(self.measured or (self.journal and self.journal.entries))
+        return bool(self.measured or self.journal.entries)
 
     def complete(self) -> None:
         """Measure all that is assigned, remove what was made for it, and write what is known."""
@@ -161,7 +162,6 @@ class Execution:
 
     def _finish(self, error: str) -> None:
         """Write what is known at the end. What an error cut short is recovered from the journal."""
-        assert self.journal is not None  # noqa: S101  `execute` has opened it
         ending = self.watching.ending
         if not error:
             goes_on = self.assignment.first_look_alone and not ending.signals
@@ -186,9 +186,11 @@ class Execution:
         if ending.stops():
             return
         with ending.kept():
-            resources = self.set_up()
+            resources = set_up(self.engine, self.owner, assignment, self.watching, self.folder)
         if resources is None:
             return
+        resources = replace(resources, journal=self.journal)
+        self.probe, self.set_up_s = resources.probe, time.monotonic() - self.clock_s
         self._write_record()
         self.watching.on_record(self.folder)
         for index, name in enumerate(names):
@@ -199,62 +201,9 @@ class Execution:
             self.measured[name] = measure_workload(resources, assignment.workloads[name], assignment.subjects())
             self.unfinished += [name] if ending.has_cut or is_first else []
             self._write_record()
-            if self.journal is not None:
-                self.journal.clear()
+            self.journal.clear()
             if is_first or index + 1 < len(names):
                 self.watching.on_record(self.folder)
-
-    def set_up(self) -> Resources:
-        """Return what all cells share: the engine's workspace, the best probe that works in it, and packages."""
-        assignment, watching = self.assignment, self.watching
-        before, users = assignment.resumes, assignment.users
-        watching.on_step("instruments")
-        programs = {} if users else programs_of(assignment.root / "workloads")
-        workloads = [assignment.workloads[name] for name in assignment.to_measure]
-        workspace = self.engine.set_up(
-            self.owner,
-            Needs(
-                assignment.root,
-                assignment.built,
-                programs,
-                helpers_of(workloads),
-                users.base if users else None,
-                users.surroundings if users else None,
-            ),
-        )
-        # What an engine builds for itself is no part of the budget, as builds are none.
-        is_waited_for = any(image.outcome.state is State.NOT_MEASURED for image in assignment.built)
-        watching.ending.start(FIRST_LOOK_SHARE if assignment.first_look_alone and is_waited_for else 1)
-        installer = self.engine.installer(
-            assignment.catalog, assignment.root, lambda variant, step: watching.on_step(step, variant)
-        )
-        self.probe = best_probe(workspace) if assignment.settings.profiled else None
-        package_sets = install_required(installer, assignment.built, workloads)
-        self.set_up_s = time.monotonic() - self.clock_s
-        return Resources(
-            workspace=workspace,
-            folder=self.folder,
-            host=host_folder(),
-            probe=self.probe,
-            settings=assignment.settings,
-            watching=watching,
-            journal=self.journal,
-            first_look_alone=assignment.first_look_alone,
-            restore=EarlierMeasurements(self.folder, before).restore if before else lambda _: None,
-            package_sets=package_sets,
-            programs=frozenset(programs),
-            known=Interpreters(
-                images=assignment.built,
-                controls=assignment.controls,
-                facts=dict(before.facts) if before else {},
-                silent=silent_in(before) if before else set(),
-            ),
-            require_answer=self._require_answer,
-        )
-
-    def _require_answer(self) -> None:
-        """Raise EngineError if the engine is gone: what failed meanwhile failed for that."""
-        self.engine.facts()
 
     def _write_record(self, ended_by: str = KILLED) -> None:
         """Write experiment.json. Until the end is known it says what is true if nothing more can be said."""
@@ -281,13 +230,13 @@ class Execution:
             controls=assignment.controls,
             facts={label: facts for result in results for label, facts in result.facts.items()},
             cells=[cell for of_workload in cells for cell in of_workload],
-            limits=[cell for result in results for cell in result.limits],
+            limits=[cell for result in results for cell in result.cells if cell.is_limit],
             left_out=assignment.left_out,
-            order={name: result.order for name, result in measured.items()},
+            order={name: result.course.order for name, result in measured.items()},
             probe=self.probe,
             warnings=warnings_of(measured, is_elsewhere=self.engine.is_elsewhere),
-            measuring_s=round(sum(result.spent.wall_s for result in results), 3),
-            in_processes_s=round(sum(result.spent.in_processes_s for result in results), 3),
+            measuring_s=round(sum(result.course.wall_s for result in results), 3),
+            in_processes_s=round(sum(result.course.in_processes_s for result in results), 3),
             times={name: result.clock.times for name, result in measured.items()},
             waiting_s=round(self.waiting_s, 3),
             set_up_s=round(self.set_up_s, 3),
@@ -295,6 +244,51 @@ class Execution:
             ended_by=ended_by,
             trial=assignment.trial,
         )
+
+
+def set_up(engine: Engine, owner: str, assignment: Assignment, watching: Observers, folder: Path) -> Resources:
+    """Return what all cells share: the engine's workspace, the best probe that works in it, and packages.
+
+    `owner` is the name under which the engine keeps what it makes.
+    """
+    before, users = assignment.resumes, assignment.users
+    watching.on_step("instruments")
+    programs = {} if users else programs_of(assignment.root / "workloads")
+    workloads = [assignment.workloads[name] for name in assignment.to_measure]
+    needs = Needs(
+        assignment.root,
+        assignment.built,
+        programs,
+        helpers_of(workloads),
+        users.base if users else None,
+        users.surroundings if users else None,
+    )
+    workspace = engine.set_up(owner, needs)
+    # What an engine builds for itself is no part of the budget, as builds are none.
+    is_waited_for = any(image.outcome.state is State.NOT_MEASURED for image in assignment.built)
+    watching.ending.start(FIRST_LOOK_SHARE if assignment.first_look_alone and is_waited_for else 1)
+    installer = engine.installer(
+        assignment.catalog, assignment.root, lambda variant, step: watching.on_step(step, variant)
+    )
+    return Resources(
+        workspace=workspace,
+        folder=folder,
+        host=host_folder(),
+        probe=best_probe(workspace) if assignment.settings.profiled else None,
+        settings=assignment.settings,
+        watching=watching,
+        first_look_alone=assignment.first_look_alone,
+        restore=partial(restore, folder, before) if before else lambda _: None,
+        package_sets=install_required(installer, assignment.built, workloads),
+        programs=frozenset(programs),
+        known=Interpreters(
+            images=assignment.built,
+            controls=assignment.controls,
+            facts=dict(before.facts) if before else {},
+            silent=silent_in(before) if before else set(),
+        ),
+        require_answer=engine.facts,
+    )
 
 
 def helpers_of(workloads: Iterable[Workload]) -> list[str]:

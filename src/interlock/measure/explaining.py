@@ -11,7 +11,7 @@ from interlock.errors import WorkloadError
 from interlock.measure import lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Cell, open_session
-from interlock.measure.experiment import Execution
+from interlock.measure.experiment import set_up
 from interlock.measure.stacks import lock_sites_in
 from interlock.measure.tracks import Track
 from interlock.measure.watching import Observers, ProgressUpdate
@@ -32,11 +32,10 @@ def explain(
     WorkloadError says why a variant has none; what was started is removed in any case.
     """
     (name,) = assignment.settings.workloads
-    watching = Observers(on_progress)
-    execution = Execution(engine, assignment, watching, Path("why"), datetime.datetime.now(datetime.UTC))
+    watching, owner = Observers(on_progress), f"why-{datetime.datetime.now(datetime.UTC):%H%M%S%f}"
     with lock.hold(f"why {name}/{benchmark}", watching.on_step):
         try:
-            resources = execution.set_up()
+            resources = set_up(engine, owner, assignment, watching, Path("why"))
             workload = assignment.workloads[name]
             probe = resources.require_probe()
             sites = {}
@@ -51,7 +50,7 @@ def explain(
                         track.cell.close()
             return sites
         finally:
-            engine.clean_up(execution.owner)
+            engine.clean_up(owner)
 
 
 def _possible(cell: Cell, benchmark: str) -> Track:

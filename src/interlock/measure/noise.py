@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import time
+import timeit
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
@@ -29,11 +29,11 @@ def of_values(seconds: Sequence[float]) -> float:
 
 def of_this_machine() -> dict[int, float]:
     """Return the noise of a loop on each CPU that this process may use; about a second each."""
-    found = {}
+    found, loop = {}, timeit.Timer()
     for cpu in sorted(os.sched_getaffinity(0)):
         with _pinned(cpu):
-            loops = _calibrated()
-            found[cpu] = of_values([_seconds(loops) for _ in range(VALUES)])
+            loops, took_s = loop.autorange()
+            found[cpu] = of_values(loop.repeat(VALUES, round(loops * VALUE_S / took_s)))
     return found
 
 
@@ -57,17 +57,3 @@ def _pinned(cpu: int) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-def _calibrated() -> int:
-    loops = 10_000
-    while (took_s := _seconds(loops)) < VALUE_S / 2:
-        loops *= 2
-    return max(1, round(loops * VALUE_S / took_s))
-
-
-def _seconds(loops: int) -> float:
-    start_s = time.perf_counter()
-    for _ in range(loops):
-        pass
-    return time.perf_counter() - start_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from interlock.catalog.workloads import Benchmark, Repetition, Workload
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     import pyperf
 else:
     pyperf = LazyModule("pyperf", "measure")
+
+
+# What processes use, and adds up.
+USED = ("user_s", "sys_s", "voluntary_switches", "involuntary_switches")
 
 
 def command_run(
@@ -80,29 +84,22 @@ def run_metadata(workload: Workload, benchmark: Benchmark, loops: int, inner_loo
 
 def _cost_metadata(costs: Sequence[ProcessCost]) -> dict[str, Any]:
     """Return means over the processes of a run; the launcher's figures include a process's start and exit."""
-
-    def mean(values: Iterable[float]) -> float:
-        return sum(values) / len(costs)
-
-    cpu_s = sum(cost.user_s + cost.sys_s for cost in costs)
+    sums = {key: sum(getattr(cost, key) for cost in costs) for key in ("wall_s", *USED)}
+    cpu_s = sums["user_s"] + sums["sys_s"]
     resident = [cost.resident_share for cost in costs if cost.resident_share is not None]
+    max_rss_bytes = max(cost.max_rss_bytes for cost in costs)
     return {
-        "mem_max_rss": max(cost.max_rss_bytes for cost in costs),
-        **({"interlock_process_kernel_share": sum(cost.sys_s for cost in costs) / cpu_s} if cpu_s else {}),
+        "mem_max_rss": max_rss_bytes,
+        **({"interlock_process_kernel_share": sums["sys_s"] / cpu_s} if cpu_s else {}),
         **({"interlock_process_resident_share": max(resident)} if resident else {}),
-        "interlock_process_max_rss_bytes": max(cost.max_rss_bytes for cost in costs),
-        "interlock_process_wall_s": mean(cost.wall_s for cost in costs),
-        "interlock_process_user_s": mean(cost.user_s for cost in costs),
-        "interlock_process_sys_s": mean(cost.sys_s for cost in costs),
-        "interlock_process_voluntary_switches": mean(cost.voluntary_switches for cost in costs),
-        "interlock_process_involuntary_switches": mean(cost.involuntary_switches for cost in costs),
+        "interlock_process_max_rss_bytes": max_rss_bytes,
+        **{f"interlock_process_{key}": total / len(costs) for key, total in sums.items()},
     }
 
 
 def _work_metadata(costs: Sequence[ProcessCost]) -> dict[str, Any]:
     """Return sums over all values, as in a program's report: each value of a command is a whole process."""
-    keys = ("user_s", "sys_s", "voluntary_switches", "involuntary_switches")
-    sums = {f"interlock_work_{key}": sum(getattr(cost, key) for cost in costs) for key in keys}
+    sums = {f"interlock_work_{key}": sum(getattr(cost, key) for cost in costs) for key in USED}
     return sums | {"interlock_work_cpu_s": sums["interlock_work_user_s"] + sums["interlock_work_sys_s"]}
 
 

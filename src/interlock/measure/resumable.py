@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ from interlock.errors import UsageError
 from interlock.measure.cells import Cell, Session
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.processes import OK, worst_outcome
-from interlock.measure.rounds import RoundOrder, TimeUsed
+from interlock.measure.rounds import Course
 from interlock.measure.stopwatch import Phase
 from interlock.measure.tracks import Track
 from interlock.results import store
-from interlock.results.experiments import Built, CellResult, Experiment, Facts, Outcome, State, Times
+from interlock.results.experiments import Built, CellResult, Experiment, Facts, Outcome, State
 from interlock.results.journal import Journal, JournalEntry, RunData
 from interlock.results.profiles import BenchmarkProfile, CellProfile
 from interlock.results.store import read_runs, write_runs
@@ -38,10 +38,8 @@ class Recorder:
     """Adds what is new in the cells of a workload to the experiment's journal, if it has one."""
 
     session: Session
-    cells: Sequence[Cell]
-    limits: Sequence[Cell]
-    spent: TimeUsed
-    order: RoundOrder = field(default_factory=RoundOrder)
+    cells: Sequence[Cell]  # with those of limits
+    course: Course
 
     @property
     def journal(self) -> Journal | None:
@@ -58,22 +56,22 @@ class Recorder:
         runs, profiles = self._take_new()
         if self.journal is None:
             return
-        cells, limits = ([result_so_far(cell) for cell in measured] for measured in (self.cells, self.limits))
+        results = [result_so_far(cell) for cell in self.cells]
         entry = JournalEntry(
             runs=runs,
             profiles=profiles,
-            cells=cells,
-            limits=limits,
-            order=self.order.rounds,
+            cells=[cell for cell in results if not cell.is_limit],
+            limits=[cell for cell in results if cell.is_limit],
+            order=self.course.order,
             times=self.session.clock.times,
-            in_processes_s=round(self.spent.in_processes_s, 3),
+            in_processes_s=round(self.course.in_processes_s, 3),
         )
         self.journal.add(entry)
 
     def _take_new(self) -> tuple[dict[str, dict[str, list[RunData]]], dict[str, dict[str, BenchmarkProfile]]]:
         runs: dict[str, dict[str, list[RunData]]] = {}
         profiles: dict[str, dict[str, BenchmarkProfile]] = {}
-        for track in (track for cell in (*self.cells, *self.limits) for track in cell.tracks.values()):
+        for track in (track for cell in self.cells for track in cell.tracks.values()):
             if track.runs[track.kept :]:
                 new = [RunData.of(run) for run in track.runs[track.kept :]]
                 runs.setdefault(track.label, {})[track.name] = new
@@ -138,41 +136,32 @@ SAME = ("name", "cpu", "cores", "memory_bytes", "architecture")
 SAME_MEMORY = 0.03
 
 
-@dataclass(frozen=True)
-class EarlierMeasurements:
-    """What was measured of an experiment's cells before it ended."""
+def restore(folder: Path, experiment: Experiment, cell: Cell) -> None:
+    """Give a new cell the values, profiles, outcomes and times that an experiment's files and its record have of it."""
+    subject, workload = cell.subject, cell.session.workload
+    path = store.cell_path(folder, experiment.host["folder"], subject.variant, subject.mode, workload.name)
+    runs, profiles = read_runs(path), store.read_profiles(path)
+    for benchmark in experiment.workloads[workload.name].benchmarks if runs else []:
+        # What a program had then and does not list now keeps its values.
+        if benchmark.name in runs and benchmark.name not in cell.tracks:
+            cell.tracks[benchmark.name] = Track(cell, kind_of(workload, benchmark))
+    for name, track in cell.tracks.items():
+        track.runs += runs.get(name, [])
+        track.profile = profiles.get(name)
+    for before in (*experiment.cells, *experiment.limits):
+        if before.workload == workload.name and before.label == subject.label:
+            _restore_result(before, cell)
 
-    folder: Path
-    experiment: Experiment
-    cells: Mapping[tuple[str, str], CellResult] = field(init=False)  # by label and workload
 
-    def __post_init__(self) -> None:
-        every = [*self.experiment.cells, *self.experiment.limits]
-        object.__setattr__(self, "cells", {(cell.label, cell.workload): cell for cell in every})
-
-    def restore(self, cell: Cell) -> None:
-        """Give a new cell the values, profiles, outcomes and times that its files and the record have."""
-        subject, workload = cell.subject, cell.session.workload
-        path = store.cell_path(
-            self.folder, self.experiment.host["folder"], subject.variant, subject.mode, workload.name
-        )
-        before = self.cells.get((subject.label, workload.name))
-        runs, profiles = read_runs(path), store.read_profiles(path)
-        for benchmark in self.experiment.workloads[workload.name].benchmarks if runs else []:
-            # What a program had then and does not list now keeps its values.
-            if benchmark.name in runs and benchmark.name not in cell.tracks:
-                cell.tracks[benchmark.name] = Track(cell, kind_of(workload, benchmark))
-        for name, track in cell.tracks.items():
-            track.runs += runs.get(name, [])
-            track.profile = profiles.get(name)
-            # A benchmark that needs no more rounds has no other outcome than this one.
-            if before and name in before.benchmarks and before.benchmarks[name].state not in TRIED_AGAIN:
-                track.outcome = before.benchmarks[name]
-        if before is not None:
-            for note in before.notes:
-                cell.note(note)
-            for phase in Phase if before.times else ():
-                cell.clock.add(phase, getattr(before.times, f"{phase.value}_s"))
+def _restore_result(before: CellResult, cell: Cell) -> None:
+    for name, outcome in before.benchmarks.items():
+        # A benchmark that needs no more rounds has no other outcome than this one.
+        if name in cell.tracks and outcome.state not in TRIED_AGAIN:
+            cell.tracks[name].outcome = outcome
+    for note in before.notes:
+        cell.note(note)
+    for phase in Phase if before.times else ():
+        cell.clock.add(phase, getattr(before.times, f"{phase.value}_s"))
 
 
 def silent_in(experiment: Experiment) -> set[str]:
@@ -253,42 +242,3 @@ def require_same_catalog(experiment: Experiment, known: Catalog) -> None:
         if name in experiment.times and not now.is_adapted and before != now:
             change = f"{now.file} has changed since {experiment.name} was started"
             raise UsageError(key="--resume", found=change, todo="Restore it, or start a new experiment.")
-
-
-def joined(before: Experiment, now: Experiment) -> Experiment:
-    """Return the record of both parts, of which the second went on with the first.
-
-    A cell that was opened again holds what was measured before too; sums and times are of both.
-    """
-    names, again = before.settings.workloads, now.times.keys()
-    kept = [name for name in names if name in before.times and name not in again]
-    measured = [name for name in names if name in kept or name in again]
-    return now.model_copy(
-        update={
-            "started": before.started,
-            "cells": sorted(_cells(before.cells, now.cells), key=lambda cell: names.index(cell.workload)),
-            "limits": _cells(before.limits, now.limits),
-            "workloads": now.workloads | {name: before.workloads[name] for name in kept},
-            "facts": before.facts | now.facts,
-            "order": before.order | {name: before.order.get(name, []) + rounds for name, rounds in now.order.items()},
-            "times": {name: _times(before, name).plus(_times(now, name)) for name in measured},
-            "warnings": list(dict.fromkeys([*before.warnings, *now.warnings])),
-            "probe": now.probe or before.probe,
-            "unfinished": [*(name for name in before.unfinished if name in kept), *now.unfinished],
-            **{key: round(getattr(before, key) + getattr(now, key), 3) for key in SUMS},
-        }
-    )
-
-
-SUMS = ("duration_s", "measuring_s", "in_processes_s", "waiting_s", "set_up_s")
-
-
-def _cells(before: Sequence[CellResult], now: Sequence[CellResult]) -> list[CellResult]:
-    """Return the cells as they are now; one that was opened before and not again as it was."""
-    opened = [cell for cells in (before, now) for cell in cells if cell.times is not None]
-    latest = {(cell.label, cell.workload): cell for cells in (before, now, opened) for cell in cells}
-    return list(latest.values())
-
-
-def _times(experiment: Experiment, workload: str) -> Times:
-    return experiment.times.get(workload, Times())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from interlock.analysis.comparison import built_otherwise, compared_pairs
@@ -29,32 +29,22 @@ NEEDED = 2
 OnBlock = Callable[[], None]
 
 
-class RoundOrder:
-    """The labels of each round's rows, in the order in which they ran."""
-
-    def __init__(self) -> None:
-        self._rounds: dict[int, dict[str, None]] = {}
-
-    def note(self, number: int, label: str) -> None:
-        """Add a label to the round of this number, unless it is there."""
-        self._rounds.setdefault(number, {})[label] = None
-
-    @property
-    def rounds(self) -> list[list[str]]:
-        """Return the labels, a list for each round."""
-        return [list(labels) for labels in self._rounds.values()]
-
-
 @dataclass
-class TimeUsed:
-    """The time of a workload's rounds in seconds: wall time, and wall and CPU time of their processes.
+class Course:
+    """The rounds of a workload: their rows as they ran, and wall time, and wall and CPU time of their processes.
 
     Calibration and warm-ups are included.
     """
 
+    rows: dict[int, dict[str, None]] = field(default_factory=dict)  # labels, by the number of the round
     wall_s: float = 0.0
     in_processes_s: float = 0.0
     cpu_s: float | None = 0.0  # None once a process was killed: its CPU time is unknown
+
+    @property
+    def order(self) -> list[list[str]]:
+        """Return the labels of each round's rows, in the order in which they ran."""
+        return [list(labels) for labels in self.rows.values()]
 
     def add(self, result: Result) -> None:
         """Add a process; one that was killed at its deadline took that long."""
@@ -70,15 +60,16 @@ class TimeUsed:
 
 
 def watched_rounds(
-    session: Session, cells: Sequence[Cell], spent: TimeUsed, order: RoundOrder, on_block: OnBlock = lambda: None
+    session: Session, cells: Sequence[Cell], course: Course, on_block: OnBlock = lambda: None
 ) -> list[str]:
-    """Measure in rounds and note the order of each; return warnings of what disturbed them."""
-    watch = disturbances.Watch(is_elsewhere=session.resources.workspace.is_elsewhere)
+    """Measure in rounds and note their course; return warnings of what disturbed them."""
+    # A machine elsewhere is not seen from here.
+    before = None if session.resources.workspace.is_elsewhere else disturbances.sample()
     start_s = time.monotonic()
-    run_rounds(session, cells, spent, order, on_block)
-    spent.wall_s = time.monotonic() - start_s
+    run_rounds(session, cells, course, on_block)
+    course.wall_s = time.monotonic() - start_s
     used = [slot.sandbox.id for cell in cells for slot in cell.slots] + [*session.network.helper_ids]
-    warnings = watch.warnings(used, spent.cpu_s)
+    warnings = disturbances.disturbances(before, disturbances.sample(), used, course.cpu_s) if before else []
     for benchmark in session.workload.benchmarks:
         figures = {track.label: track.values.figures for track in tracks_of(cells, benchmark) if track.goes_on}
         warnings += disturbances.unsteady(benchmark.name, figures)
@@ -90,10 +81,8 @@ def tracks_of(cells: Sequence[Cell], benchmark: Benchmark) -> list[Track]:
     return [cell.tracks[benchmark.name] for cell in cells if benchmark.name in cell.tracks]
 
 
-def run_rounds(
-    session: Session, cells: Sequence[Cell], spent: TimeUsed, order: RoundOrder, on_block: OnBlock = lambda: None
-) -> None:
-    """Run all rounds, note their orders and call `on_block` after each block; round 0 calibrates."""
+def run_rounds(session: Session, cells: Sequence[Cell], course: Course, on_block: OnBlock = lambda: None) -> None:
+    """Run all rounds, note their course and call `on_block` after each block; round 0 calibrates."""
     resources, workload = session.resources, session.workload
     benchmarks = [tracks_of(cells, benchmark) for benchmark in workload.benchmarks]
     before = {tracks[0].name: last_block(tracks) for tracks in benchmarks if tracks}
@@ -113,9 +102,8 @@ def run_rounds(
                 continue
             if resources.watching.ending.stops_rounds(needed=block.round <= joined[name] + needed):
                 break
-            for track in block.tracks:
-                order.note(block.round, track.label)
-            replace(block, done=block.done - skipped, total=block.total - skipped).run(spent)
+            course.rows.setdefault(block.round, {}).update(dict.fromkeys(track.label for track in block.tracks))
+            replace(block, done=block.done - skipped, total=block.total - skipped).run(course)
             on_block()
     looking.show_last()
 
@@ -163,7 +151,7 @@ class Block:
     done: int
     total: int
 
-    def run(self, spent: TimeUsed) -> None:
+    def run(self, course: Course) -> None:
         """Measure it, and keep what its processes yield."""
         for track in self.tracks:
             _skip_hung(track)
@@ -177,7 +165,7 @@ class Block:
 
         for result in run_block([track for track in self.tracks if track.goes_on], self.round, on_start):
             with result.track.failing():
-                spent.add(result)
+                course.add(result)
                 result.track.keep(result, self.round)
 
 

@@ -32,29 +32,28 @@ class HealthCheck:
     ask: Callable[[str], Answer]  # for about a second
     require_running: Callable[[], None]
     any_answer: bool = False  # whether any status is good, not 2xx alone
-    last_lines: Callable[[], str] | None = None  # of its log, where it can be read while it runs
+    last_lines: Callable[[], str] = lambda: ""  # what is said of it if it is not healthy
     todo: str = FIX_PROGRAM
 
+    def wait(self) -> tuple[Answer, float]:
+        """Return the first good answer and the seconds until it came.
 
-def wait_until_healthy(check: HealthCheck) -> tuple[Answer, float]:
-    """Return the first good answer and the seconds until it came.
-
-    Raise NoAnswerError if there is no answer in time, WorkloadError if there are only bad ones or the service ends.
-    """
-    start_s = time.monotonic()
-    while True:
-        answer = check.ask(check.url)
-        passed_s = time.monotonic() - start_s
-        if answer.is_good or (check.any_answer and answer.status):
-            return answer, passed_s
-        check.require_running()
-        if passed_s > check.limit_s:
-            break
-    where = f"on port {urlsplit(check.url).port} in {check.limit_s:g} s"
-    lines = f"; {check.last_lines()}" if check.last_lines else ""
-    if not answer.status:
-        raise NoAnswerError(found=f"no answer {where}{lines}", todo=check.todo)
-    raise WorkloadError(found=f"no answer 2xx {where}, the last one has status {answer.status}{lines}", todo=check.todo)
+        Raise NoAnswerError if there is no answer in time, WorkloadError if there are only bad ones or the service ends.
+        """
+        start_s = time.monotonic()
+        while True:
+            answer = self.ask(self.url)
+            passed_s = time.monotonic() - start_s
+            if answer.is_good or (self.any_answer and answer.status):
+                return answer, passed_s
+            self.require_running()
+            if passed_s > self.limit_s:
+                break
+        where, lines = f"on port {urlsplit(self.url).port} in {self.limit_s:g} s", self.last_lines()
+        if not answer.status:
+            raise NoAnswerError(found=f"no answer {where}{lines}", todo=self.todo)
+        found = f"no answer 2xx {where}, the last one has status {answer.status}{lines}"
+        raise WorkloadError(found=found, todo=self.todo)
 
 
 FIXED_RATE_LINE = '{"interlock_load"'
@@ -105,25 +104,6 @@ def parse_fixed_rate(text: str) -> FixedRateRun:
             todo="Run dockerfiles/load/fixed-rate.lua by hand.",
         ) from None
     return run
-
-
-def fixed_rate_argv(script: str, url: str, rate_per_s: float, connections: int, duration_s: int) -> list[str]:
-    """Return wrk's command line with a thread for each connection: the script keeps a timetable for each."""
-    many = str(connections)
-    return [
-        "wrk", "-t", many, "-c", many, "-d", f"{duration_s}s", "-s", script, url, "--", f"{rate_per_s:g}", many,
-    ]  # fmt: skip
-
-
-def as_fast_as_answered_argv(url: str, connections: int, duration_s: int) -> list[str]:
-    """Return wrk's command line in which each connection sends a request once it has its answer."""
-    return ["wrk", "-t", "1", "-c", str(connections), "-d", f"{duration_s}s", "--latency", url]
-
-
-def warm_up_argv(url: str, requests: int, connections: int) -> list[str]:
-    """Return curl's command line: so many requests over so many connections, until the first bad answer."""
-    parallel = ["--parallel", "--parallel-max", str(connections)]
-    return ["curl", "-s", "-S", "-f", "--fail-early", *parallel, "-o", "/dev/null", f"{url}?[1-{requests}]"]
 
 
 WRK_RATE = re.compile(r"^Requests/sec:\s+([0-9.]{1,30})", re.MULTILINE)

@@ -76,22 +76,3 @@ class Slot:
         self.sandbox.close()
         self.sandbox, self.agent = self.open_sandbox(), None
         self.ready.clear()
-
-
-@dataclass
-class SlotPool:
-    """Sandboxes with their agents that wait for the next workload, by what they are known by."""
-
-    waiting: dict[str, list[tuple[Sandbox, Agent | None]]] = field(default_factory=dict)
-
-    def take(self, key: str, open_sandbox: Callable[[], Sandbox]) -> Slot:
-        """Return a slot in a sandbox that waits under this key, or in a new one."""
-        known = self.waiting.get(key)
-        return Slot(open_sandbox, *known.pop()) if known else Slot(open_sandbox, open_sandbox())
-
-    def leave(self, key: str, slot: Slot) -> None:
-        """Leave a slot's sandbox to whoever comes next, or close it if the key is empty."""
-        if key:
-            self.waiting.setdefault(key, []).append((slot.sandbox, slot.agent))
-        else:
-            slot.sandbox.close()

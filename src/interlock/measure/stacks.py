@@ -162,54 +162,42 @@ def lock_sites_in(track: Track, probe: Probe, *, acquires: bool = False) -> Lock
     with track.kind.working(track, even_silent=True) as working:
         asked = Interpreter(working.sandbox, track.cell.subject.options, track.environment)
         options = asked.frames()
-        sites = lock_sites_from(*working.counted(options), phase, asked, options)
+        sites = lock_sites_of(work_from(*working.counted(options), phase, asked.lines), options.no_frames)
         if acquires:
-            counted = working.counted(options.with_acquires())
-            sites = sites.model_copy(update={"acquisitions": acquisitions_from(*counted, phase, asked, options)})
+            work = work_from(*working.counted(options.with_acquires()), phase, asked.lines)
+            taken = acquisitions_of(work, ends_seen=not options.switches_threads)
+            sites = sites.model_copy(update={"acquisitions": taken})
     return sites.model_copy(update={"stands_still": working.stands_still})
-
-
-def lock_sites_from(text: str, units: int, phase: str, asked: Interpreter, options: StackOptions) -> LockSites:
-    """Return the lock sites; WorkloadError if events were lost or the sums are not the exact counts."""
-    return lock_sites_of(profile_data(text), _work(text, phase, units), asked.lines, options.no_frames)
-
-
-def acquisitions_from(text: str, units: int, phase: str, asked: Interpreter, options: StackOptions) -> Acquisitions:
-    """Return the acquires; WorkloadError if events were lost."""
-    work = _work(text, phase, units)
-    return acquisitions_of(profile_data(text), work, asked.lines, ends_seen=not options.switches_threads)
-
-
-def _work(text: str, phase: str, units: int) -> Work:
-    with readable():
-        return Work(phase, parse_bpf(text)[phase], units)
 
 
 @dataclass(frozen=True)
 class Work:
-    """The phase whose sites are wanted, its exact counts and its units of work."""
+    """What the profiler printed, the phase whose sites are wanted, its exact counts and its units of work."""
 
+    data: Mapping[str, Any]
     phase: str
     counted: PhaseCounts
     units: int
+    ask: Callable[[Iterable[RawFrame]], Lines]  # the lines of instructions
+
+    def of_phase(self, key: str) -> list[Mapping[str, Any]]:
+        """Return the places under a key that are of this phase."""
+        return [place for place in self.data[key] if place["phase"] == self.phase]
+
+
+def work_from(text: str, units: int, phase: str, ask: Callable[[Iterable[RawFrame]], Lines]) -> Work:
+    """Return what the profiler printed of a phase; WorkloadError if events were lost."""
+    with readable():
+        return Work(profile_data(text), phase, parse_bpf(text)[phase], units, ask)
 
 
 @readable()
-def lock_sites_of(
-    data: Mapping[str, Any],
-    work: Work,
-    ask: Callable[[Iterable[RawFrame]], Lines],
-    no_frames: str = "",
-) -> LockSites:
-    """Return the sites and edges of a phase of the profiler's output; WorkloadError if their sums are not the counts.
-
-    `ask` returns the lines of the instructions that it is given.
-    """
-    sites = [site for site in data["sites"] if site["phase"] == work.phase]
-    edges = [edge for edge in data["edges"] if edge["phase"] == work.phase]
+def lock_sites_of(work: Work, no_frames: str = "") -> LockSites:
+    """Return the sites and edges; WorkloadError if their sums are not the counts."""
+    data, sites, edges = work.data, work.of_phase("sites"), work.of_phase("edges")
     check_sums(sites, work.counted)
     used = {site["stack"] for site in sites} | {edge[end] for edge in edges for end in ("waiter", "waker")}
-    chains, frames = _named_stacks(data, used, ask)
+    chains, frames = _named_stacks(work, used)
     merged = _added(sites, lambda site: _key(site, chains, frames))
     known = roles(chains.values())
     costliest = sorted(merged.items(), key=lambda one: (-one[1]["ns"], -one[1]["calls"]))
@@ -229,12 +217,10 @@ def lock_sites_of(
     )
 
 
-def _named_stacks(
-    data: Mapping[str, Any], used: Container[str], ask: Callable[[Iterable[RawFrame]], Lines]
-) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+def _named_stacks(work: Work, used: Container[str]) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     """Return the C functions up to the interpreter's loop and the Python frames of each stack that is used."""
-    stacks = {key: stack for key, stack in data["stacks"].items() if key in used}
-    lines = ask(frame for stack in stacks.values() for frame in _code(stack))
+    stacks = {key: stack for key, stack in work.data["stacks"].items() if key in used}
+    lines = work.ask(frame for stack in stacks.values() for frame in _code(stack))
     chains = {key: tuple(map(_short, up_to_loop(stack["c"]))) for key, stack in stacks.items()}
     frames = {key: tuple(_short(_frame(frame, lines)) for frame in _code(stack)) for key, stack in stacks.items()}
     return chains, frames
@@ -255,16 +241,10 @@ def up_to_loop(c: Sequence[str]) -> list[str]:
 
 
 @readable()
-def acquisitions_of(
-    data: Mapping[str, Any], work: Work, ask: Callable[[Iterable[RawFrame]], Lines], *, ends_seen: bool = True
-) -> Acquisitions:
-    """Return where locks were taken and all threads were stopped in a phase of the profiler's output.
-
-    WorkloadError if it is none.
-    """
-    taken = [place for place in data["acquires"] if place["phase"] == work.phase]
-    stopped = [place for place in data["pauses"] if place["phase"] == work.phase]
-    chains, frames = _named_stacks(data, {place["stack"] for place in (*taken, *stopped)}, ask)
+def acquisitions_of(work: Work, *, ends_seen: bool = True) -> Acquisitions:
+    """Return where locks were taken and all threads were stopped; WorkloadError if it was not watched."""
+    taken, stopped = work.of_phase("acquires"), work.of_phase("pauses")
+    chains, frames = _named_stacks(work, {place["stack"] for place in (*taken, *stopped)})
 
     def stack_of(place: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return chains.get(place["stack"], ()), frames.get(place["stack"], ())
@@ -280,7 +260,7 @@ def acquisitions_of(
     return Acquisitions(
         units=work.units,
         ns=work.counted.ns or 0,
-        probed=list(dict.fromkeys(data["probed"])),
+        probed=list(dict.fromkeys(work.data["probed"])),
         ends_seen=ends_seen,
         acquires=sorted(acquires, key=lambda place: (-place.wait_ns, -place.held_ns, -place.acquires)),
         pauses=sorted(pauses, key=lambda place: -place.ns),

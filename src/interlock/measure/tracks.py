@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -35,18 +35,6 @@ NO_WORK = 0
 # How many times as long, or as short, as the timing that decided the loops a row's values may be. What is so far off is
 # decided whatever its loops are; with more, slow rows would have most of the time.
 MOST_TIMES = 2
-
-
-@dataclass(frozen=True)
-class Start:
-    """What is started under the launcher, and how often."""
-
-    argv: list[str]
-    environment: Mapping[str, str]
-    repeat: int = 1
-    parallel: int = 1
-    may_idle: bool = False  # it does no unit of work: what it costs is subtracted from a profile
-    keeps_output: bool = False  # of a command, to look for the expected texts
 
 
 @dataclass(frozen=True)
@@ -154,12 +142,8 @@ class Track:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Return the environment of its processes."""
-        return self.surrounded(self.cell.subject.environment)
-
-    def surrounded(self, environment: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the environment with the benchmark's packages on PYTHONPATH, if it has any."""
-        packages = self.packages
+        """Return the environment of its processes, with the benchmark's packages on PYTHONPATH if it has any."""
+        environment, packages = self.cell.subject.environment, self.packages
         return {**environment, PYTHON_PATH: packages.site} if packages.volume else environment
 
     @property
@@ -178,10 +162,8 @@ class Track:
         WorkloadError if it does not work.
         """
         argv = self.argv(str(loops)) + self.benchmark.profile_arguments
-        environment = self.cell.subject.environment
-        if strace:
-            argv, environment = processes.traced_argv(argv, environment), {}
-        result = self.run(Start(argv, environment, may_idle=loops == NO_WORK))
+        argv = processes.traced_argv(argv, self.environment) if strace else argv
+        result = self.run(argv, environment={} if strace else None, may_idle=loops == NO_WORK)
         if result.outcome.state is not State.OK:
             failure = f"while it was counted: {result.outcome.reason}"
             raise WorkloadError(found=failure, todo="Run `interlock doctor`.")
@@ -191,17 +173,28 @@ class Track:
         """Return the units of work that a counted process has done."""
         return 1 if result.output is None else self.benchmark.profile_loops * result.output.inner_loops
 
-    def run(self, start: Start) -> Result:
-        """Run a process under the launcher, after the benchmark's set-up if that has not run in its sandbox yet."""
+    def run(
+        self,
+        argv: list[str],
+        options: Sequence[str] | None = None,
+        *,
+        repeat: int = 1,
+        environment: Mapping[str, str] | None = None,
+        may_idle: bool = False,
+    ) -> Result:
+        """Run a process under the launcher, after the benchmark's set-up if that has not run in its sandbox yet.
+
+        With `may_idle` it does no unit of work: what it costs is subtracted from a profile.
+        """
         slot = self.cell.slot()
         outcome, ended = self.set_up(slot)
         if outcome.state is not State.OK:
             return Result(self, outcome, ended)
-        options = self.kind.launcher_options(start.parallel, keeps_output=start.keeps_output)
-        argv = [LAUNCH, "--repeat", str(start.repeat), *options, "--", *start.argv]
-        ended = slot.run(argv, self.deadline_s, self.surrounded(start.environment))
-        outcome, output = self.kind.judge(ended, self.deadline_s, may_idle=start.may_idle)
-        return Result(self, outcome, ended, output).with_all_of(start.repeat)
+        options = self.kind.launcher_options() if options is None else options
+        environment = self.environment if environment is None else environment
+        ended = slot.run([LAUNCH, "--repeat", str(repeat), *options, "--", *argv], self.deadline_s, environment)
+        outcome, output = self.kind.judge(ended, self.deadline_s, may_idle=may_idle)
+        return Result(self, outcome, ended, output).with_all_of(repeat)
 
     def set_up(self, slot: Slot) -> tuple[Outcome, Ended]:
         """Run the benchmark's set-up, once in each sandbox; it is not measured."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from interlock.catalog.types import LIMIT, PREFIX, TWIN
+from interlock.catalog.types import PREFIX, TWIN
 from interlock.catalog.workloads import Workload
 from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
 from interlock.errors import UnsupportedHereError, WorkloadError
-from interlock.measure.cells import Cell, Resources, Session, limit_cells, open_session
+from interlock.measure.cells import Cell, Resources, Session, limits_of, open_session
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.processes import OK, with_options
 from interlock.measure.profiling import profile_cells
 from interlock.measure.resumable import Recorder, write_cell
-from interlock.measure.rounds import TimeUsed, watched_rounds
+from interlock.measure.rounds import Course, watched_rounds
 from interlock.measure.stopwatch import Phase, Stopwatch
 from interlock.measure.tracks import Track
 from interlock.results.experiments import CellResult, Facts, Outcome, State, Subject
@@ -26,19 +26,14 @@ ANSWER_S = 20
 
 @dataclass(frozen=True)
 class WorkloadResult:
-    """What one workload yields: its cells, the order of its rounds, the facts of its interpreters.
+    """What one workload yields: its cells, the course of its rounds, and what disturbed them."""
 
-    And the time of its rounds, and warnings of what disturbed them.
-    """
-
-    cells: list[CellResult]
-    limits: list[CellResult]
-    order: list[list[str]]
-    facts: dict[str, Facts]
-    spent: TimeUsed
-    warnings: list[str]
     workload: Workload  # with the benchmarks that were discovered
-    clock: Stopwatch
+    cells: list[CellResult]  # with those of limits
+    course: Course = field(default_factory=Course)
+    facts: dict[str, Facts] = field(default_factory=dict)  # of its interpreters
+    warnings: list[str] = field(default_factory=list)
+    clock: Stopwatch = field(default_factory=Stopwatch)
 
 
 def measure_workload(resources: Resources, workload: Workload, subjects: Sequence[Subject]) -> WorkloadResult:
@@ -57,44 +52,41 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
     """Measure and profile; what was measured before a budget or a signal ended it is written too."""
     resources, clock, ending = session.resources, session.clock, session.resources.watching.ending
     cells: list[Cell] = []
-    limits: list[Cell] = []
     facts: dict[str, Facts] = {}
     reasons: dict[str, Outcome] = {}
     try:
         with ending.kept():
-            for subject in subjects:
+            for subject in (*subjects, *limits_of(session.workload)):
                 cells.append(cell := Cell(session, subject))
                 if kind_of(session.workload).opens_slots:
                     cell.slot()
-            for limit in limit_cells(session):
-                limits.append(limit)
-                limit.slot()
-            reasons = discover(session, cells)
+            reasons = discover(session, _interpreters(cells))
         # Also if somebody has ended it: what was measured before is in the results that are written now.
-        for cell in (*cells, *limits):
+        for cell in cells:
             resources.restore(cell)
         if not ending.signals:
             with ending.kept():
-                for cell in cells if reasons else ():
+                for cell in _interpreters(cells) if reasons else ():
                     for track in cell.tracks.values():
                         track.outcome = reasons[cell.subject.label]
-                facts |= _make_ready(session, cells)
-        spent = TimeUsed()
-        recorder = Recorder(session, cells, limits, spent)
+                facts |= _make_ready(session, _interpreters(cells))
+        course = Course()
+        recorder = Recorder(session, cells, course)
         recorder.begin(facts)
         with clock.during(Phase.MEASURING):
-            warnings = watched_rounds(session, [*cells, *limits], spent, recorder.order, recorder.keep)
+            warnings = watched_rounds(session, cells, course, recorder.keep)
         if resources.settings.profiled and not resources.first_look_alone:
             with ending.kept(), clock.during(Phase.PROFILING):
                 profile_cells(session, cells, recorder.keep)
-        _note_unmeasured([*cells, *limits], ending.reason)
-        written, limits_written = ([write_cell(cell) for cell in measured] for measured in (cells, limits))
-        return WorkloadResult(
-            written, limits_written, recorder.order.rounds, facts, spent, warnings, session.workload, clock
-        )
+        _note_unmeasured(cells, ending.reason)
+        return WorkloadResult(session.workload, [write_cell(cell) for cell in cells], course, facts, warnings, clock)
     finally:
-        for cell in (*cells, *limits):
+        for cell in cells:
             cell.leave()
+
+
+def _interpreters(cells: Sequence[Cell]) -> list[Cell]:
+    return [cell for cell in cells if not cell.is_limit]
 
 
 def discover(session: Session, cells: Sequence[Cell]) -> dict[str, Outcome]:
@@ -145,21 +137,17 @@ def _note_unmeasured(cells: Sequence[Cell], reason: str) -> None:
 
 def _unmeasured(workload: Workload, subjects: Sequence[Subject], outcome: Outcome, clock: Stopwatch) -> WorkloadResult:
     """Return cells with one outcome for a workload that could not be prepared; the other workloads go on."""
-    limited = [Subject(variant=LIMIT, mode=limit.name, image_id=None) for limit in workload.limits]
-    variants, limits = (
-        [
-            CellResult(
-                variant=subject.variant,
-                mode=subject.mode,
-                workload=workload.name,
-                outcome=outcome,
-                benchmarks={benchmark.name: outcome for benchmark in workload.benchmarks},
-            )
-            for subject in planned
-        ]
-        for planned in (subjects, limited)
-    )
-    return WorkloadResult(variants, limits, [], {}, TimeUsed(), [], workload, clock)
+    cells = [
+        CellResult(
+            variant=subject.variant,
+            mode=subject.mode,
+            workload=workload.name,
+            outcome=outcome,
+            benchmarks={benchmark.name: outcome for benchmark in workload.benchmarks},
+        )
+        for subject in (*subjects, *limits_of(workload))
+    ]
+    return WorkloadResult(workload, cells, clock=clock)
 
 
 def ask_facts(cell: Cell) -> Facts | None:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationEr
 
 from interlock.catalog.types import (
     LEAST_VALUE_S,
+    LIMIT,
     MOST_SECONDS,
     Count,
     Data,
@@ -226,6 +227,10 @@ class CellResult(Data):
     def label(self) -> str:
         return label_of(self.variant, self.mode)
 
+    @property
+    def is_limit(self) -> bool:
+        return self.variant == LIMIT
+
 
 # What `ended_by` begins with if a budget ended the rounds.
 BUDGET_WORDS = "the budget of "
@@ -409,10 +414,7 @@ def by_group(figures: Sequence[float], blocks: Sequence[int], groups: Sequence[i
 
 def by_block(figures: Sequence[float], blocks: Sequence[int]) -> list[float]:
     """Return the mean of the figures of each block, in which a baseline has several."""
-    by_number: dict[int, list[float]] = {}
-    for number, figure in zip(blocks, figures, strict=True):
-        by_number.setdefault(number, []).append(figure)
-    return [_mean(of_block) for of_block in by_number.values()]
+    return [block[0] for block in by_group(figures, blocks, [0] * len(blocks))]
 
 
 def _mean(figures: Sequence[float]) -> float:

@@ -97,17 +97,11 @@ def below(folder: Path, *names: str) -> Path:
     """Return the path of names below a folder; StoreError if one is no name, or a link on the way leads out of it."""
     path = folder
     for name in names:
-        _require_below(folder, path, name)
+        if name in {"", ".", ".."} or "/" in name or "\0" in name:
+            found = f"{name!r} is no name of a file"
+            raise StoreError(file=str(folder), found=found, todo="Read results that Interlock wrote.")
+        if path != folder and path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+            found = f"{path.name} is a link that leads out of it"
+            raise StoreError(file=str(folder), found=found, todo="Copy what it names to where the link is.")
         path /= name
     return path
-
-
-def _require_below(folder: Path, parent: Path, name: str) -> None:
-    """Raise StoreError for a name that is none of a file, or in a folder that a link has elsewhere."""
-    if name in {"", ".", ".."} or "/" in name or "\0" in name:
-        found, todo = f"{name!r} is no name of a file", "Read results that Interlock wrote."
-    elif parent != folder and parent.is_symlink() and not parent.resolve().is_relative_to(folder.resolve()):
-        found, todo = f"{parent.name} is a link that leads out of it", "Copy what it names to where the link is."
-    else:
-        return
-    raise StoreError(file=str(folder), found=found, todo=todo)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -141,21 +142,53 @@ def _store_errors(folder: Path) -> Iterator[None]:
 def with_entries(before: Experiment, begun: JournalHeader, entries: Sequence[JournalEntry]) -> Experiment:
     """Return the record with the cut workload in it, which `--resume` goes on with."""
     name, last = begun.workload.name, entries[-1]
-    names = before.settings.workloads
-    cells = {(cell.label, cell.workload): cell for cell in (*before.cells, *last.cells)}
-    limits = {(cell.label, cell.workload): cell for cell in (*before.limits, *last.limits)}
-    earlier = before.times.get(name, Times())
-    return before.model_copy(
+    cut = {
+        "duration_s": last.times.total_s,
+        "workloads": before.workloads | {name: begun.workload},
+        "facts": begun.facts,
+        "cells": last.cells,
+        "limits": last.limits,
+        "order": {name: last.order},
+        "times": {name: last.times},
+        "measuring_s": last.times.measuring_s,
+        "in_processes_s": last.in_processes_s,
+        "waiting_s": 0.0,
+        "set_up_s": 0.0,
+        "unfinished": [name],
+    }
+    return joined(before, before.model_copy(update=cut))
+
+
+SUMS = ("duration_s", "measuring_s", "in_processes_s", "waiting_s", "set_up_s")
+
+
+def joined(before: Experiment, now: Experiment) -> Experiment:
+    """Return the record of both parts, of which the second went on with the first.
+
+    A cell that was opened again holds what was measured before too; sums and times are of both.
+    """
+    names, again = before.settings.workloads, now.times.keys()
+    kept = [name for name in names if name in before.times and name not in again]
+    times = {name: [part.times[name] for part in (before, now) if name in part.times] for name in names}
+    return now.model_copy(
         update={
-            "duration_s": round(before.duration_s + last.times.total_s, 1),
-            "workloads": before.workloads | {name: begun.workload},
-            "facts": before.facts | begun.facts,
-            "cells": sorted(cells.values(), key=lambda cell: names.index(cell.workload)),
-            "limits": list(limits.values()),
-            "order": before.order | {name: before.order.get(name, []) + last.order},
-            "times": before.times | {name: earlier.plus(last.times)},
-            "measuring_s": round(before.measuring_s + last.times.measuring_s, 3),
-            "in_processes_s": round(before.in_processes_s + last.in_processes_s, 3),
-            "unfinished": [*(other for other in before.unfinished if other != name), name],
+            "started": before.started,
+            "cells": sorted(_cells(before.cells, now.cells), key=lambda cell: names.index(cell.workload)),
+            "limits": _cells(before.limits, now.limits),
+            "workloads": now.workloads | {name: before.workloads[name] for name in kept},
+            "facts": before.facts | now.facts,
+            "order": before.order | {name: before.order.get(name, []) + rounds for name, rounds in now.order.items()},
+            "times": {name: reduce(Times.plus, parts) for name, parts in times.items() if parts},
+            "warnings": list(dict.fromkeys([*before.warnings, *now.warnings])),
+            "probe": now.probe or before.probe,
+            "unfinished": [*(name for name in before.unfinished if name in kept), *now.unfinished],
+            **{key: round(getattr(before, key) + getattr(now, key), 3) for key in SUMS},
         }
     )
+
+
+def _cells(before: Sequence[CellResult], now: Sequence[CellResult]) -> list[CellResult]:
+    """Return the cells as they are now; one that was opened before and not again as it was."""
+    opened = [cell for cells in (before, now) for cell in cells if cell.times is not None]
+    latest = {(cell.label, cell.workload): cell for cells in (before, now, opened) for cell in cells}
+    return list(latest.values())

@@ -348,17 +348,12 @@ def read_profiles(path: Path, sums: Sums = NO_SUMS) -> dict[str, BenchmarkProfil
 
 def read_cells(folder: Path, experiment: Experiment) -> tuple[Values, Profiles]:
     """Return values and profiles of an experiment, by (VARIANT[+MODE], workload) and then by benchmark."""
-    sums, paths = read_sums(folder), _cell_paths(folder, experiment)
-    values = _cell_values(experiment, paths, sums)
-    return values, {key: read_profiles(path, sums) for key, path in paths.items()}
+    values, sums = read_cell_values(folder, experiment), read_sums(folder)
+    return values, {key: read_profiles(path, sums) for key, path in _cell_paths(folder, experiment).items()}
 
 
 def read_cell_values(folder: Path, experiment: Experiment) -> Values:
     """Return the values alone: the files of profiles are three times as large."""
-    return _cell_values(experiment, _cell_paths(folder, experiment), read_sums(folder))
-
-
-def _cell_values(experiment: Experiment, paths: Mapping[CellKey, Path], sums: Sums) -> Values:
     reported = {
         name: {
             benchmark.name: {OF_EVERY_WORK, *(detail.of for detail in workload.details_of(benchmark))}
@@ -366,6 +361,7 @@ def _cell_values(experiment: Experiment, paths: Mapping[CellKey, Path], sums: Su
         }
         for name, workload in experiment.workloads.items()
     }
+    sums, paths = read_sums(folder), _cell_paths(folder, experiment)
     return {key: read_values(path, reported[key[1]], sums) for key, path in paths.items()}
 
 

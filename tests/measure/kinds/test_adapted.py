@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyperf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +22,7 @@ from interlock.engine.ended import Ended
 from interlock.errors import WorkloadError
 from interlock.measure.kinds import adapted
 from interlock.measure.kinds import pytest as suites
-from interlock.measure.kinds.choosing import kind_of
+from interlock.measure.kinds.choosing import ANY, kind_of
 from interlock.measure.kinds.pyperf import PyperfScript
 from interlock.measure.kinds.pytest import PytestSuite
 from interlock.results.experiments import ProgramOutput
@@ -60,15 +64,11 @@ def brought(kind: str, program: str, **changes: Any) -> Workload:
 
 
 def as_script(workload: Workload) -> PyperfScript:
-    kind = kind_of(workload)
-    assert isinstance(kind, PyperfScript)
-    return kind
+    return PyperfScript(workload, ANY)
 
 
 def as_suite(workload: Workload) -> PytestSuite:
-    kind = kind_of(workload)
-    assert isinstance(kind, PytestSuite)
-    return kind
+    return PytestSuite(workload, ANY)
 
 
 def asked(name: str, arguments: list[str]) -> Benchmark:
@@ -178,6 +178,21 @@ def test_tests_of_two_files_with_one_name_are_told_apart(folder: Path, suite: Wo
     )
 
 
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        (Ended(None, timed_out=True), r"\b7 s"),
+        (Ended(None, flooded=True), "16 MiB"),
+        (Ended(137, out_of_memory=True), "out of memory"),  # it was 'ended with exit code 137', and of the last words
+        (Ended(2, stderr="a\nb\n"), "2: b"),
+    ],
+)
+def test_a_program_that_lists_nothing_is_named_with_how_it_ended(ended: Ended, said: str) -> None:
+    track: Any = SimpleNamespace(deadline_s=7)
+    error = as_script(brought("pyperf", "script.py")).not_listed(track, ended)
+    assert re.search(f"'script.py' .*{said}", error.found)
+
+
 def test_a_report_that_is_cut_short_is_an_error_that_says_so(folder: Path, script: Workload) -> None:
     add = asked("add", ["--worker-task", "0"])
     whole = run(script, kind_of(script, add).words("8", TAKE)).stdout
@@ -225,21 +240,11 @@ def test_a_benchmark_that_is_not_there_is_answered_with_the_nearest() -> None:
 
 @given(st.integers(1, 10**6), st.integers(1, 100), st.lists(st.floats(1e-9, 0.1), min_size=1, max_size=5))
 def test_what_was_read_is_what_pyperf_wrote(loops: int, inner_loops: int, values: list[float]) -> None:
-    import pyperf  # noqa: PLC0415  the writer, apart from what is tested
-
     metadata = {"name": "any", "loops": loops, "inner_loops": inner_loops, "unit": "second"}
-    text = json.dumps(
-        json.loads(_dumped(pyperf.Benchmark([pyperf.Run(values, metadata=metadata, collect_metadata=False)])))
-    )
-    read = as_script(brought("pyperf", "x.py")).outputs_of(text)["any"]
+    text = io.StringIO()
+    pyperf.Benchmark([pyperf.Run(values, metadata=metadata, collect_metadata=False)]).dump(text)
+    line = json.dumps(json.loads(text.getvalue()))
+    read = as_script(brought("pyperf", "x.py")).outputs_of(line)["any"]
     assert read == ProgramOutput(
         interlock=1, loops=loops, inner_loops=inner_loops, values=[one * (loops * inner_loops) for one in values]
     )
-
-
-def _dumped(benchmark: Any) -> str:
-    import io  # noqa: PLC0415
-
-    text = io.StringIO()
-    benchmark.dump(text)
-    return text.getvalue()

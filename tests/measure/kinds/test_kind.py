@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from typing import Any
@@ -39,11 +38,36 @@ def test_a_command_that_ended_with_0_is_ok_and_has_no_report() -> None:
     assert kind_of(WORKLOAD, COMMAND).judge(make_ended()) == (OK, None)
 
 
-def test_a_process_that_was_killed_at_its_deadline_timed_out() -> None:
-    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(make_ended(report(), exit_code=137, timed_out=True))
-    assert outcome.state is State.TIMED_OUT
-    assert all(part in outcome.reason for part in ("'uncontended'", "20 s"))
-    assert output is None
+EVICTED = "cannot evict /usr/local: 3 of its 3 pages stay in memory"
+
+
+@pytest.mark.parametrize(
+    ("ended", "state", "reason"),
+    [
+        (make_ended(report(), exit_code=137, timed_out=True), State.TIMED_OUT, "'uncontended' .* 20 s"),
+        # The last words, if there are any.
+        (
+            make_ended(report(), "Traceback\n  x\nValueError: 3\n", 1),
+            State.FAILED,
+            r"'uncontended' .* 1: ValueError: 3",
+        ),
+        (make_ended(report(), "", 1), State.FAILED, "'uncontended' .* 1: exit code 1"),
+        (make_ended(report(), " \n", 1), State.FAILED, "'uncontended' .* 1: exit code 1"),
+        (make_ended(report(), "", 139), State.FAILED, "'uncontended' .* SIGSEGV: .* 139"),
+        # A program has no options of the interpreter that it could lack.
+        (make_ended("", "Unknown option: -I\n", 2), State.FAILED, ".* 2: Unknown option: -I"),
+        (make_ended("", f"launch: {EVICTED}\n", 1), State.UNSUPPORTED, f"no cold start: {EVICTED}"),
+        (make_ended("hello\n"), State.FAILED, ".*'hello'.*"),
+        (Ended(None, flooded=True), State.FAILED, "'uncontended' .* 16 MiB"),
+        (Ended(137, out_of_memory=True), State.FAILED, "'uncontended' .* memory: .* 1 GiB"),
+    ],
+)
+def test_a_process_that_did_not_do_its_work_has_an_outcome_that_says_why(
+    ended: Ended, state: State, reason: str
+) -> None:
+    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(ended)
+    assert (outcome.state, output) == (state, None)
+    assert re.fullmatch(reason, outcome.reason), outcome.reason
 
 
 def test_the_deadline_of_a_benchmark_goes_before_its_workloads() -> None:
@@ -53,22 +77,6 @@ def test_the_deadline_of_a_benchmark_goes_before_its_workloads() -> None:
     assert " 3 s" in outcome.reason
 
 
-@pytest.mark.parametrize(
-    ("stderr", "said"),
-    [("Traceback\n  x\nValueError: 3\n", "ValueError: 3"), ("", "exit code 1"), (" \n", "exit code 1")],
-)
-def test_a_process_with_another_exit_code_failed_with_its_last_words(stderr: str, said: str) -> None:
-    outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended(report(), stderr, 1))
-    assert outcome.state is State.FAILED
-    assert re.fullmatch(rf"'uncontended' .*\b1\b.*: {said}", outcome.reason), outcome.reason
-
-
-def test_a_process_that_a_signal_has_ended_names_it() -> None:
-    outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended(report(), "", 139))
-    assert outcome.state is State.FAILED
-    assert all(part in outcome.reason for part in ("'uncontended'", "SIGSEGV", "139"))
-
-
 # What interpreters say of an option that they do not have: 3.13 and 2.7, and 2.7 of -X, which it only reserves.
 @pytest.mark.parametrize("said", ["Unknown option: -I", "-X is reserved for implementation-specific arguments"])
 def test_a_command_whose_option_the_interpreter_lacks_is_unsupported(said: str) -> None:
@@ -76,28 +84,9 @@ def test_a_command_whose_option_the_interpreter_lacks_is_unsupported(said: str) 
     assert outcome == Outcome(state=State.UNSUPPORTED, reason=said)
 
 
-def test_a_program_that_prints_the_same_words_failed_because_it_has_no_options_of_python() -> None:
-    outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended("", "Unknown option: -I\n", 2))
-    assert outcome.state is State.FAILED
-
-
-def test_an_interpreter_that_stays_in_the_page_cache_is_unsupported() -> None:
-    said = "launch: cannot evict /usr/local: 3 of its 3 pages stay in memory\n"
-    outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended("", said, 1))
-    reason = "no cold start: cannot evict /usr/local: 3 of its 3 pages stay in memory"
-    assert outcome == Outcome(state=State.UNSUPPORTED, reason=reason)
-
-
 def test_a_program_that_says_what_it_cannot_do_is_unsupported() -> None:
     outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended('{"interlock": 1, "unsupported": "no threads"}\n'))
     assert outcome == Outcome(state=State.UNSUPPORTED, reason="no threads")
-
-
-def test_a_program_that_printed_something_else_failed() -> None:
-    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(make_ended("hello\n"))
-    assert outcome.state is State.FAILED
-    assert "'hello'" in outcome.reason
-    assert output is None
 
 
 @pytest.mark.parametrize(
@@ -125,23 +114,9 @@ def test_a_report_that_is_no_measurement_fails_its_cell(faulty: dict[str, Any]) 
     assert (outcome.state, output) == (State.FAILED, None)
 
 
-def test_a_process_that_printed_too_much_failed() -> None:
-    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(Ended(None, "", "", False, flooded=True))
-    assert (outcome.state, output) == (State.FAILED, None)
-    assert "16 MiB" in outcome.reason
-
-
 def test_a_reason_is_short_whatever_a_process_prints() -> None:
     outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended("", "x" * 10**6, 1))
     assert len(outcome.reason) < 1100
-
-
-def test_a_process_that_had_no_memory_left_fails_and_is_told_how_much_a_cell_has() -> None:
-    ended = dataclasses.replace(make_ended("", exit_code=137), out_of_memory=True)
-    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(ended)
-    assert outcome.state is State.FAILED
-    assert all(part in outcome.reason for part in ("'uncontended'", "memory", "1 GiB"))
-    assert output is None
 
 
 def test_a_set_up_that_fails_is_told_from_the_benchmark() -> None:

@@ -28,7 +28,7 @@ from interlock.measure.kinds.users_service import (
     service_run,
 )
 from interlock.measure.pyperf_runs import estimator_of, in_block
-from interlock.measure.rounds import RoundOrder, TimeUsed, watched_rounds
+from interlock.measure.rounds import Course, watched_rounds
 from interlock.measure.services import parse_wrk
 from interlock.results import store
 from interlock.results.experiments import Outcome, State, Subject
@@ -156,7 +156,7 @@ def test_a_slice_without_an_answer_is_followed_by_the_whole_load() -> None:
 def test_a_service_that_fails_is_ended_before_others_are_loaded() -> None:
     net = network(says=BAD, then=[GOOD])
     cells = rows_of(net, SERVICE, ROWS[:2])
-    watched_rounds(cells[0].session, cells, TimeUsed(), RoundOrder())
+    watched_rounds(cells[0].session, cells, Course())
     assert sorted(track.goes_on for cell in cells for track in cell.tracks.values()) == [False, True]
     assert net.most_up == 1
 
@@ -182,7 +182,7 @@ def test_a_service_that_never_gets_quiet_or_steady_says_so_within_its_bounds() -
     impatient = Checks(address=SERVICE.address, load=SERVICE.load, healthy_within_s=0.01)
     net = network(says=at(2), then=[at(2), at(4)] * MOST_SLICES, idle=[9.0] * 1000)
     cells = rows_of(net, impatient, ROWS[:1])
-    watched_rounds(cells[0].session, cells, TimeUsed(), RoundOrder())
+    watched_rounds(cells[0].session, cells, Course())
     (track,) = cells[0].tracks.values()
     assert "'quiet_after_s'" not in str(track.runs[0].get_metadata().keys())
     assert [("quiet" in note, "settle" in note) for note in cells[0].notes] == [(True, False), (False, True)]
@@ -222,7 +222,7 @@ def test_a_slice_has_enough_requests_and_a_dear_start_more_slices(
 def test_without_a_load_the_start_is_the_figure() -> None:
     net = network()
     cells = rows_of(net, Checks(address=ServiceAddress(port=80)), ROWS[:1])
-    watched_rounds(cells[0].session, cells, TimeUsed(), RoundOrder())
+    watched_rounds(cells[0].session, cells, Course())
     assert net.loads == []
     assert len(net.started_as) == 3
 
@@ -288,21 +288,21 @@ def test_a_round_starts_each_row_once_and_loads_all_in_turns_and_none_that_faile
     cells = rows_of(net, SERVICE, ROWS, Probed(slice_s=1, turns=2))
     (*_, failed) = tracks = [track for cell in cells for track in cell.tracks.values()]
     failed.outcome = Outcome(state=State.FAILED, reason="gone")
-    order, spent = RoundOrder(), TimeUsed()
-    watched_rounds(cells[0].session, cells, spent, order)
+    course = Course()
+    watched_rounds(cells[0].session, cells, course)
     assert [track.values.blocks for track in tracks] == [[1, 2, 3], [1, 2, 3], [1, 2, 3], []]
     assert [len(run.values) for run in tracks[0].runs] == [2, 2, 2]
     assert (len(net.started_as), net.most_up, net.up) == (9, 3, 0)
     # Of each start two that must agree, and the turns.
     assert len(net.loads) == 9 * 4
-    assert len(order.rounds) == 3
+    assert len(course.order) == 3
 
 
 def test_services_with_one_name_in_their_network_are_up_one_at_a_time() -> None:
     named = replace(SERVICE, address=ServiceAddress(port=8000, host="site.example"))
     net = network()
     cells = rows_of(net, named, ROWS[:3])
-    watched_rounds(cells[0].session, cells, TimeUsed(), RoundOrder())
+    watched_rounds(cells[0].session, cells, Course())
     assert (len(net.started_as), net.most_up) == (9, 1)
 
 
@@ -322,7 +322,7 @@ def test_tests_are_started_in_a_new_container_each_time_and_not_tried_before() -
     for cell in cells:
         cell.slot()
     opened.clear()
-    watched_rounds(cells[0].session, cells, TimeUsed(), RoundOrder())
+    watched_rounds(cells[0].session, cells, Course())
     assert sorted(opened) == ["base"] * 6 + ["fast"] * 3
     assert [[len(run.values) for run in cell.tracks["tests"].runs] for cell in cells] == [[1, 1, 1]] * 3
 

@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 
 from interlock.catalog.workloads import Benchmark, Metric, Workload
-from interlock.engine.agent import MOST_OUTPUT_BYTES
 from interlock.engine.ended import Ended
 from interlock.errors import WorkloadError, did_you_mean, last_line
 from interlock.measure.kinds.kind import Kind
@@ -86,16 +85,10 @@ class Adapted(Kind):
 
     def not_listed(self, track: Track, ended: Ended) -> WorkloadError:
         """Return the error of a program that did not say what it has."""
-        program = self.workload.program
-        if ended.timed_out:
-            failure = f"{program} did not end within {track.deadline_s:g} s when it listed its benchmarks"
-        elif ended.flooded:
-            failure = f"{program} printed more than {MOST_OUTPUT_BYTES // 2**20} MiB when it listed its benchmarks"
-        else:
-            failure = f"{program} ended with exit code {ended.exit_code}: {self.last_words(ended)}"
-        return WorkloadError(found=failure, todo=f"Run workloads/{program} by hand.")
+        failure = f"when it listed its benchmarks {self._judge_end(ended, track.deadline_s).reason}"
+        return WorkloadError(found=failure, todo=f"Run workloads/{self.workload.program} by hand.")
 
-    def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput:
+    def read(self, stdout: str) -> ProgramOutput:
         """Return a process's report in Interlock's own form; WorkloadError if it is not of this benchmark."""
         outputs, name = self.outputs_of(stdout), self.benchmark.name
         if len(outputs) != 1:

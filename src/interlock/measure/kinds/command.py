@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from interlock.catalog.workloads import Repetition
 from interlock.engine.ended import Ended
-from interlock.errors import UnsupportedHereError
 from interlock.measure.blocks import OnStart, run_started
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind
 from interlock.measure.kinds.program import Program
-from interlock.measure.processes import NOTHING_RUN, OK, printed_lines
+from interlock.measure.processes import OK, printed_lines
 from interlock.measure.pyperf_runs import command_run
-from interlock.measure.tracks import Result, Start, Track
+from interlock.measure.tracks import Result, Track
 from interlock.results.experiments import Outcome, ProgramOutput, State
 
 if TYPE_CHECKING:
@@ -55,9 +54,7 @@ class Command(Kind):
 
     def alone(self, track: Track, number: int) -> Result:
         """Show that it works and prints what it must, and fill the page cache: it is not calibrated."""
-        environment = track.cell.subject.environment
-        start = Start(track.argv(), environment, parallel=self.benchmark.parallel, keeps_output=True)
-        result = track.run(start)
+        result = track.run(track.argv(), self.launcher_options(self.benchmark.parallel, keeps_output=True))
         return replace(result, outcome=self.output_outcome(result.ended)) if result.outcome == OK else result
 
     def run_of(self, result: Result) -> pyperf.Run | None:
@@ -68,7 +65,7 @@ class Command(Kind):
     ) -> tuple[Outcome, ProgramOutput | None]:
         return self._judge_command(ended, deadline_s), None
 
-    def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput | None:
+    def read(self, stdout: str) -> ProgramOutput | None:
         return None
 
     def output_outcome(self, ended: Ended) -> Outcome:
@@ -115,8 +112,4 @@ class LimitCommand(Command):
 
     def alone(self, track: Track, number: int) -> Result:
         """Run it as often as it gives values; in round 0 once, to show that it runs."""
-        repeat = 1 if number == 0 else track.take.warmups + track.take.values
-        try:
-            return track.run(Start(track.argv(), {}, repeat=repeat))
-        except UnsupportedHereError as error:
-            return Result(track, Outcome(state=State.UNSUPPORTED, reason=error.found), NOTHING_RUN)
+        return track.run(track.argv(), repeat=1 if number == 0 else track.take.warmups + track.take.values)

@@ -18,7 +18,7 @@ from interlock.errors import WorkloadError
 from interlock.measure.blocks import OnStart
 from interlock.measure.processes import OK, with_options
 from interlock.measure.pyperf_runs import program_run
-from interlock.measure.tracks import Result, Start, Track
+from interlock.measure.tracks import Result, Track
 from interlock.results.experiments import Outcome, ProgramOutput, State
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ class Kind(ABC):
 
     def alone(self, track: Track, number: int) -> Result:
         """Run one process; that of round 0 calibrates."""
-        argv = track.argv("auto") if number == 0 else track.argv(str(track.loops), track.take)
-        return track.run(Start(argv, track.cell.subject.environment))
+        return track.run(track.argv("auto") if number == 0 else track.argv(str(track.loops), track.take))
 
     def run_of(self, result: Result) -> pyperf.Run | None:
         """Return the run that a process has yielded; None for one that yields none."""
@@ -154,15 +153,18 @@ class Kind(ABC):
         if outcome.state is not State.OK:
             return outcome, None
         try:
-            output = self.read(ended.stdout, may_idle=may_idle)
+            output = self.read(ended.stdout)
         except WorkloadError as error:
             return Outcome(state=State.FAILED, reason=str(error)), None
-        if output is None or output.unsupported is None:
-            return OK, output
-        return Outcome(state=State.UNSUPPORTED, reason=output.unsupported), output
+        if output is not None and output.unsupported is not None:
+            return Outcome(state=State.UNSUPPORTED, reason=output.unsupported), output
+        if output is not None and output.loops == 0 and not may_idle:
+            reason = f"'{self.benchmark.name}' reports 0 loops: no work was done"
+            return Outcome(state=State.FAILED, reason=reason), None
+        return OK, output
 
     @abstractmethod
-    def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput | None:
+    def read(self, stdout: str) -> ProgramOutput | None:
         """Return what a process reports, None of one that has nothing to report; WorkloadError if it should have."""
 
     def judge_set_up(self, ended: Ended, deadline_s: float | None = None) -> Outcome:
@@ -180,7 +182,7 @@ class Kind(ABC):
         return self._judge_end(ended, deadline_s)
 
     def _judge_end(self, ended: Ended, deadline_s: float | None) -> Outcome:
-        name = self.benchmark.name
+        name = self.benchmark.name or self.workload.program  # which is asked for its benchmarks
         if ended.timed_out:
             limit_s = deadline_s or self.workload.deadline_of(self.benchmark)
             return Outcome(state=State.TIMED_OUT, reason=f"'{name}' did not end within {limit_s:g} s")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import ValidationError
 
+from interlock.catalog.types import first_refusal
 from interlock.catalog.workloads import Repetition
 from interlock.errors import WorkloadError
 from interlock.measure.blocks import OnStart, run_fed
@@ -40,28 +41,17 @@ class Program(Kind):
     def block(self, tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
         return run_fed(tracks, number, on_start)
 
-    def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput:
-        """Parse the protocol's line; WorkloadError shows what was printed instead.
-
-        `may_idle` allows a report of no loops: the run without work that is subtracted from a profile.
-        """
-        lines = printed_lines(stdout)
-        last = lines[-1] if lines else ""
+    def read(self, stdout: str) -> ProgramOutput:
+        """Parse the protocol's line; WorkloadError shows what was printed instead."""
+        last = (printed_lines(stdout) or [""])[-1]
         try:
-            output = ProgramOutput.model_validate_json(last)
+            return ProgramOutput.model_validate_json(last)
         except ValidationError as error:
-            problem = error.errors()[0]
-            key = ".".join(str(part) for part in problem["loc"])
-            detail = f"its key '{key}': {problem['msg']}" if key else problem["msg"]
-            raise self._no_line(last, detail) from None
-        if output.loops == 0 and output.unsupported is None and not may_idle:
-            raise self._no_line(last, "its key 'loops': no work was done")
-        return output
-
-    def _no_line(self, last: str, detail: str) -> WorkloadError:
-        return WorkloadError(
-            file=self.workload.file,
-            key="program",
-            found=f"{self.workload.program} printed no protocol line: its last line is {last[:80]!r} ({detail})",
-            todo="Print a line as docs/workloads.md shows it, as the last one; workloads/protocol.py does.",
-        )
+            key, problem, _ = first_refusal(error)
+            detail = f"its key '{key}': {problem}" if key else problem
+            raise WorkloadError(
+                file=self.workload.file,
+                key="program",
+                found=f"{self.workload.program} printed no protocol line: its last line is {last[:80]!r} ({detail})",
+                todo="Print a line as docs/workloads.md shows it, as the last one; workloads/protocol.py does.",
+            ) from None

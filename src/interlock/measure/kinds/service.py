@@ -20,14 +20,10 @@ from interlock.measure.services import (
     HealthCheck,
     NoAnswerError,
     WrkRun,
-    as_fast_as_answered_argv,
-    fixed_rate_argv,
     parse_fixed_rate,
     parse_wrk,
-    wait_until_healthy,
-    warm_up_argv,
 )
-from interlock.measure.tracks import Result, Start, Track
+from interlock.measure.tracks import Result, Track
 from interlock.results.experiments import Outcome, State
 
 # Each cell has a network namespace of its own: no other program can have this port.
@@ -56,6 +52,10 @@ class Running:
         """Return how long each load takes, in seconds."""
         return self.load.quick_s if self.track.session.resources.settings.quick else self.load.full_s
 
+    @property
+    def connections(self) -> str:
+        return str(self.load.connections)
+
     def require_running(self) -> None:
         """Raise WorkloadError if it has ended."""
         if self.run.done():
@@ -63,17 +63,19 @@ class Running:
 
     def make_ready(self) -> None:
         """Wait until it gives the expected answer, and warm it up; WorkloadError says what it did instead."""
-        check = HealthCheck(self.url, HEALTHY_S, self.track.session.network.ask, self.require_running)
-        answer, _ = wait_until_healthy(check)
+        answer, _ = HealthCheck(self.url, HEALTHY_S, self.track.session.network.ask, self.require_running).wait()
         missing = [text for text in self.track.benchmark.expected if text not in answer.body]
         if missing:
             wrong = f"its answer has no {missing[0]!r}, it is {answer.body[:SHOWN]!r}"
             raise WorkloadError(found=wrong, todo=FIX_PROGRAM)
-        self._put_load(warm_up_argv(self.url, self.load.warm_up_requests, self.load.connections))
+        # So many requests over so many connections, until the first bad answer.
+        parallel = ["--parallel", "--parallel-max", self.connections]
+        many = f"{self.url}?[1-{self.load.warm_up_requests}]"
+        self._put_load(["curl", "-s", "-S", "-f", "--fail-early", *parallel, "-o", "/dev/null", many])
 
     def load_fully(self) -> WrkRun:
         """Send as many requests as are answered, for the load's time; WorkloadError if some get no good answer."""
-        argv = as_fast_as_answered_argv(self.url, self.load.connections, self.load_s)
+        argv = ["wrk", "-t", "1", "-c", self.connections, "-d", f"{self.load_s}s", "--latency", self.url]
         done = parse_wrk(self._put_load(argv, self.load_s))
         if done.problem:
             raise WorkloadError(found=done.problem, todo=FIX_PROGRAM)
@@ -81,8 +83,10 @@ class Running:
 
     def measure(self) -> tuple[WrkRun, dict[str, float]]:
         """Measure latencies at a fixed rate, then throughput and CPU time at full load."""
-        rate_per_s = self.track.benchmark.rate_per_s or 1
-        argv = fixed_rate_argv(FIXED_RATE, self.url, rate_per_s, self.load.connections, self.load_s)
+        # A thread for each connection: the script keeps a timetable for each.
+        each, script = ["-t", self.connections, "-c", self.connections], ["-s", FIXED_RATE, self.url]
+        rate = f"{self.track.benchmark.rate_per_s or 1:g}"
+        argv = ["wrk", *each, "-d", f"{self.load_s}s", *script, "--", rate, self.connections]
         fixed = parse_fixed_rate(self._put_load(argv, self.load_s))
         if fixed.problem:
             raise WorkloadError(found=fixed.problem, todo=FIX_PROGRAM)
@@ -167,10 +171,10 @@ class Service(Program):
             raise WorkloadError(
                 file=self.workload.file, key="load", found="is missing for a service", todo="Add [load]."
             )
-        sandbox, start = track.cell.slot().sandbox, Start(track.argv(), track.cell.subject.environment)
+        sandbox = track.cell.slot().sandbox
         url = f"http://{sandbox.address()}:{PORT}/"
         with ThreadPoolExecutor(1) as pool:
-            service = Running(track, self.workload.load, sandbox, url, pool.submit(track.run, start))
+            service = Running(track, self.workload.load, sandbox, url, pool.submit(track.run, track.argv()))
             try:
                 yield service
             finally:

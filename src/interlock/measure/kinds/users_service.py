@@ -20,7 +20,7 @@ from interlock.measure.blocks import OnStart, order_of
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind, Working
 from interlock.measure.processes import NOTHING_RUN, OK
 from interlock.measure.pyperf_runs import run_metadata
-from interlock.measure.services import HealthCheck, duration_of, parse_wrk, wait_until_healthy, with_duration
+from interlock.measure.services import HealthCheck, duration_of, parse_wrk, with_duration
 from interlock.measure.tracks import Result, Track
 from interlock.results.experiments import ProgramOutput
 
@@ -102,10 +102,10 @@ class UserService:
             lambda url: self.network.ask(url, any_answer=self.address.any_answer, body=False),
             require_running,
             self.address.any_answer,
-            lambda: f"{self._listening()}; {last_lines(self.container.log())}",
+            lambda: f"; {self._listening()}; {last_lines(self.container.log())}",
             "Correct the service or the port of --http, or give it longer (--healthy-within).",
         )
-        return wait_until_healthy(check)[1]
+        return check.wait()[1]
 
     def _listening(self) -> str:
         """Return where something in its container listens: who gave a wrong port sees the right one."""
@@ -257,7 +257,7 @@ class UsersService(Kind):
     def words(self, loops: str, take: Repetition | None) -> list[str]:
         return []
 
-    def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput | None:
+    def read(self, stdout: str) -> ProgramOutput | None:
         return None
 
     def is_in_order(self, track: Track) -> bool:
