@@ -241,6 +241,7 @@ class Execution:
             journal=self.journal,
             first_look_alone=assignment.first_look_alone,
             restore=EarlierMeasurements(self.folder, before).restore if before else lambda _: None,
+            listed=before.workloads if before else {},
             package_sets=package_sets,
             programs=frozenset(programs),
             known=Interpreters(

@@ -59,7 +59,7 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
     cells: list[Cell] = []
     limits: list[Cell] = []
     facts: dict[str, Facts] = {}
-    reasons: dict[str, Outcome] = {}
+    reasons: dict[str, Outcome] | None = None
     try:
         with ending.kept():
             for subject in subjects:
@@ -70,6 +70,8 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
                 limits.append(limit)
                 limit.slot()
             reasons = discover(session, cells)
+        if reasons is None:  # somebody has ended it before its program had said which benchmarks it has
+            session.workload = resources.listed.get(session.workload.name) or kind_of(session.workload).unlisted()
         # Also if somebody has ended it: what was measured before is in the results that are written now.
         for cell in (*cells, *limits):
             resources.restore(cell)
