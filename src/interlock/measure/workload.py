@@ -70,8 +70,8 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
                 limits.append(limit)
                 limit.slot()
             reasons = discover(session, cells)
-        if reasons is None:  # somebody has ended it before its program had said which benchmarks it has
-            session.workload = resources.listed.get(session.workload.name) or kind_of(session.workload).unlisted()
+        # Somebody may have ended it before its program had said which benchmarks it has.
+        session.workload = session.workload if reasons is not None else _as_known(session)
         # Also if somebody has ended it: what was measured before is in the results that are written now.
         for cell in (*cells, *limits):
             resources.restore(cell)
@@ -97,6 +97,12 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
     finally:
         for cell in (*cells, *limits):
             cell.leave()
+
+
+def _as_known(session: Session) -> Workload:
+    """Return the workload with the benchmarks that it had before it was resumed, else with what is in its file."""
+    before = session.resources.listed.get(session.workload.name)
+    return before or kind_of(session.workload).unlisted()
 
 
 def discover(session: Session, cells: Sequence[Cell]) -> dict[str, Outcome]:
