@@ -66,6 +66,23 @@ def test_others_go_on() -> None:
         assert [one.poll() for one in (other_host, no_name, no_matrix)] == [None, None, None]
 
 
+MAKES = "from pathlib import Path; from interlock.engine.ownership import mark; mark(Path('{folder}'), 'unread')"
+
+
+def test_an_experiment_without_a_name_is_ended_by_what_it_has_in_an_engine(tmp_path: Path) -> None:
+    engine, owner = HostEngine(ROOT, tmp_path), f"{FLEET}-x-120000"
+    folder, other = (tmp_path / "runs" / name for name in (owner, f"other-{owner}"))
+    for place in (folder, other):
+        place.mkdir(parents=True)
+    with (
+        process("matrix", "--quick", more=MAKES.format(folder=folder)) as one,
+        process("matrix", "--quick", more=MAKES.format(folder=other)) as another,
+    ):
+        assert left_behind.end_processes(FLEET, [engine]) == [owner]
+        assert (one.wait(30), another.poll()) == (-15, None)
+        assert left_behind.end_processes(FLEET, [engine]) == []
+
+
 def test_what_does_not_end_in_time_is_ended_by_force() -> None:
     with process("matrix", "--name", f"{FLEET}.ash.locks", more=STUBBORN) as one:
         assert left_behind.end_processes(f"{FLEET}.ash.", within_s=0.5) == [f"{FLEET}.ash.locks"]
