@@ -307,6 +307,9 @@ def test_an_engine_that_falls_silent_later_counts_as_gone_too(monkeypatch: pytes
             engine.owners()
         with pytest.raises(EngineError, match=r"timed out.*interlock clean"):
             engine.clean_up("mine")
+        monkeypatch.setattr(client, "PULL_S", 0.1)
+        with pytest.raises(SilentError):
+            engine.client.api.pull("registry.example/team/python", "3.14")
         monkeypatch.setattr(client, "REGISTRY_S", 0.1)
         with pytest.raises(RegistryError, match="timed out"):
             registry_digest(engine.client, "registry.example:5000/team/python:3.14")
