@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -55,14 +55,22 @@ def end_processes(beginning: str, engines: Sequence[Engine] = (), within_s: floa
 
     A process is known by its id and its start: what has the id of one that has ended is left alone.
     """
-    experiments = dict(_makers(beginning, engines)) | dict(_processes(beginning))
+    ended = set[str]()
+    # By their names first: an engine may not answer.
+    for found in (_processes(beginning), _makers(beginning, engines)):
+        experiments = dict(found)
+        _end(experiments, within_s)
+        ended.update(experiments.values())
+    return sorted(ended)
+
+
+def _end(processes: Iterable[psutil.Process], within_s: float) -> None:
     for end in (psutil.Process.terminate, psutil.Process.kill):
-        left = [process for process in experiments if _runs(process)]
+        left = [process for process in processes if _runs(process)]
         for process in left:
             with suppress(*GONE):
                 end(process)
         _wait(lambda left=left: not any(map(_runs, left)), within_s)  # type: ignore[misc]
-    return sorted(set(experiments.values()))
 
 
 def _makers(beginning: str, engines: Sequence[Engine]) -> Iterator[tuple[psutil.Process, str]]:
