@@ -151,9 +151,9 @@ def check_comparable(what: str, before: Cohort, after: Cohort) -> None:
 
 @dataclass(frozen=True)
 class HostRow:
-    """One label in one benchmark over the hosts of a kind; one that was too disturbed to decide by is undecided alone.
+    """One label in one benchmark over the hosts of a kind.
 
-    Its figure is in no other, unless no host has a better one.
+    A host that was too disturbed to decide by counts as undecided; its ratio is in no figure, unless all were.
     """
 
     label: str

@@ -136,7 +136,7 @@ def experiment_rows(experiment: Experiment, values: Values, tables: Sequence[Tab
 
 
 def key_of(experiment: Experiment) -> tuple[str, str]:
-    """Return what tells experiments apart: cloned machines call their own folders the same, but not a fleet them."""
+    """Return what tells experiments apart; the folders of cloned machines have one name, but not a fleet's hosts."""
     return experiment.name, str(experiment.host.get("name", experiment.host["folder"]))
 
 
