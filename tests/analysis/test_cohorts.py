@@ -143,6 +143,23 @@ def test_a_single_host_says_no_more_together_than_alone() -> None:
     assert (row.undecided, row.over.verdict) == (1, "undecided")
 
 
+def test_a_host_that_was_too_disturbed_to_decide_by_is_in_no_figure_over_the_others() -> None:
+    disturbed = make_extract({OTHER: 9.0}, 9, host="noisy", warnings=[f"locks: {TOO_DISTURBED}"])
+    calm, (found,) = kind_summaries(fleet())[0], kind_summaries([*fleet(), disturbed])
+    (row,), (expected,) = found.tables[0].rows, calm.tables[0].rows
+    assert (row.over, row.lowest, row.highest) == (expected.over, expected.lowest, expected.highest)
+    assert (row.hosts, row.undecided) == (6, expected.undecided + 1)
+    assert (found.means, found.tables[0].twin) == (calm.means, calm.tables[0].twin)
+
+
+def test_hosts_of_which_all_were_too_disturbed_decide_nothing_together() -> None:
+    (found,) = kind_summaries(fleet(warnings=[f"locks: {TOO_DISTURBED}"]))
+    (row,) = found.tables[0].rows
+    assert (row.over.verdict, row.over.is_disturbed, row.undecided) == ("undecided", True, 5)
+    assert row.over.ratio.estimate == pytest.approx(ratio_over(RATIOS).estimate)
+    assert found.means == {}
+
+
 def test_a_host_counts_once_with_its_last_experiment() -> None:
     (found,) = kind_summaries([make_extract({OTHER: 5.0}, 0), make_extract({OTHER: 2.0}, 1)])
     assert found.older == 1

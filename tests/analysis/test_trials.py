@@ -259,9 +259,11 @@ def test_a_sweep_tells_what_a_second_cpu_gives_each_row() -> None:
     [
         (0.002, "slower", [(NEW, "slower")]),
         (0.0005, "slower|undecided|failed", []),
-        (0.001, "more-memory=10%", [(NEW, "memory costs +20%")]),
+        (0.001, "more-memory=10%", [(NEW, "memory +20%")]),
         (0.001, "more-memory=25%", []),
-        (0.002, "more-throughput=50%", [(NEW, "throughput costs +100%")]),
+        (0.002, "less-throughput=40%", [(NEW, "throughput -50%")]),
+        (0.002, "less-throughput=60%", []),
+        (0.0005, "less-throughput=10%", []),
     ],
 )
 def test_a_gate_is_shut_by_what_is_shown_and_by_more_than_its_share(

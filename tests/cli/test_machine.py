@@ -124,7 +124,7 @@ def test_what_clean_could_not_end_is_not_to_be_ended_by_the_same_command(
     monkeypatch: pytest.MonkeyPatch, words: list[str], shows_end: bool
 ) -> None:
     monkeypatch.setattr(left_behind, "engines", lambda _: ([LeftToAnEngine({"b-1": Life.LIVING})], ""))
-    monkeypatch.setattr(left_behind, "end_processes", lambda _: [])
+    monkeypatch.setattr(left_behind, "end_processes", lambda *_: [])
     done = CliRunner().invoke(main.app, ["clean", *words])
     assert isinstance(done.exception, UsageError)
     assert ("interlock clean --end b" in done.exception.todo) == shows_end

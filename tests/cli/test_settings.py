@@ -125,3 +125,13 @@ def test_references_lie_in_a_clone_and_are_measured_where_it_is_quiet(
         place_of_references(tmp_path)
     monkeypatch.setattr(noise, "of_this_machine", lambda: {0: 0.002})
     assert place_of_references(None) == ROOT / "results/reference"
+
+
+def test_a_dry_run_for_a_reference_keeps_no_cpu_busy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> dict[int, float]:
+        raise AssertionError("it was measured")
+
+    monkeypatch.setattr(noise, "of_this_machine", refuse)
+    monkeypatch.chdir(ROOT)
+    code, said = run("matrix", "--for-reference", "--dry-run", "--workloads", "nothing-like-it")
+    assert (code, "nothing-like-it" in said) == (2, True)

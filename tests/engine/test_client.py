@@ -12,12 +12,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import requests
+from requests.exceptions import RequestException
 
 from interlock.engine import client
 from interlock.engine.client import (
@@ -305,6 +307,9 @@ def test_an_engine_that_falls_silent_later_counts_as_gone_too(monkeypatch: pytes
             engine.owners()
         with pytest.raises(EngineError, match=r"timed out.*interlock clean"):
             engine.clean_up("mine")
+        monkeypatch.setattr(client, "PULL_S", 0.1)
+        with pytest.raises(SilentError):
+            engine.client.api.pull("registry.example/team/python", "3.14")
         monkeypatch.setattr(client, "REGISTRY_S", 0.1)
         with pytest.raises(RegistryError, match="timed out"):
             registry_digest(engine.client, "registry.example:5000/team/python:3.14")
@@ -313,6 +318,27 @@ def test_an_engine_that_falls_silent_later_counts_as_gone_too(monkeypatch: pytes
     assert failure is not None
     assert "timed out" in failure.found
     assert "interlock clean" in failure.todo
+
+
+def test_a_process_is_waited_for_as_long_as_was_asked_also_beyond_the_usual_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def answer(asked: Asked) -> Answer:
+        if asked.path.endswith("/_ping"):
+            return Answer(200, b"OK")
+        if asked.path.endswith("/wait"):
+            time.sleep(0.3)
+            return as_json({"StatusCode": 7})
+        return as_json({"ApiVersion": "1.41"})
+
+    with serving(answer) as port:
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        engine = connect()
+        monkeypatch.setattr(client, "LONG_S", 0.1)
+        assert engine.client.api.wait("a", timeout=20)["StatusCode"] == 7
+        with pytest.raises(RequestException) as caught:
+            engine.client.api.wait("a", timeout=0.15)
+    assert not isinstance(caught.value, SilentError)
 
 
 def test_what_is_neither_the_engines_nor_the_networks_is_not_taken_for_theirs() -> None:

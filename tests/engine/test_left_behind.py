@@ -18,7 +18,7 @@ from interlock.engine.host import memory
 from interlock.engine.host.account import MYSELF
 from interlock.engine.host.engine import HostEngine
 from interlock.engine.host.prefixes import EXPERIMENT
-from interlock.errors import UsageError
+from interlock.errors import EngineError, UsageError
 from tests.builders import ROOT
 
 # Of this process: other workers run these tests at the same time, and what is found is ended.
@@ -64,6 +64,33 @@ def test_others_go_on() -> None:
     ):
         assert left_behind.end_processes(f"{FLEET}.ash.") == []
         assert [one.poll() for one in (other_host, no_name, no_matrix)] == [None, None, None]
+
+
+MAKES = "from pathlib import Path; from interlock.engine.ownership import mark; mark(Path('{folder}'), 'unread')"
+
+
+def test_an_experiment_without_a_name_is_ended_by_what_it_has_in_an_engine(tmp_path: Path) -> None:
+    engine, owner = HostEngine(ROOT, tmp_path), f"{FLEET}-x-120000"
+    folder, other = (tmp_path / "runs" / name for name in (owner, f"other-{owner}"))
+    for place in (folder, other):
+        place.mkdir(parents=True)
+    with (
+        process("matrix", "--quick", more=MAKES.format(folder=folder)) as one,
+        process("matrix", "--quick", more=MAKES.format(folder=other)) as another,
+    ):
+        assert left_behind.end_processes(FLEET, [engine]) == [owner]
+        assert (one.wait(30), another.poll()) == (-15, None)
+        assert left_behind.end_processes(FLEET, [engine]) == []
+
+
+def test_what_is_known_by_its_name_is_ended_although_an_engine_does_not_answer(tmp_path: Path) -> None:
+    class Silent(HostEngine):
+        def makers(self) -> dict[int, str]:
+            raise EngineError(found="timed out", todo="Wait.")
+
+    with process("matrix", "--name", f"{FLEET}.ash.locks") as one, pytest.raises(EngineError):
+        left_behind.end_processes(f"{FLEET}.ash.", [Silent(ROOT, tmp_path)])
+    assert one.returncode == -15
 
 
 def test_what_does_not_end_in_time_is_ended_by_force() -> None:

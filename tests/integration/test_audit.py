@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -20,7 +21,7 @@ import pytest
 
 from interlock.catalog.project import Catalog
 from interlock.engine.ownership import PID
-from interlock.engine.packages import audit, dependency_files
+from interlock.engine.packages import audit, dependency_files, pip_container
 from interlock.engine.packages.kept_wheels import CACHE_VOLUME
 from interlock.errors import RequirementsError
 from interlock.results.answers import Origin, PackageAudit, VariantAudit
@@ -133,7 +134,26 @@ def auditing(client: Any, catalog: Catalog, root: Path, image: Built) -> Auditin
 
 
 @pytest.fixture(scope="module")
-def run(client: Any, catalog: Catalog, root: Path, quick: Built) -> Auditing:
+def own_builder(client: Any, catalog: Catalog, root: Path, quick: Built) -> Iterator[None]:
+    """The builder of all audits of this file, with a tag of its own.
+
+    Another worker may build another one of the same name meanwhile, and what was kept is known by the builder.
+    """
+    builder_id, tag = pip_container.ensure_builder(client, root, quick, catalog), f"test-audit-{os.getpid()}"
+    client.images.get(builder_id).tag("interlock/builder", tag)
+
+    def builder_of(engine: Any, folder: Path, image: Built, known: Catalog) -> str:
+        is_own = image.image_id == quick.image_id
+        return builder_id if is_own else pip_container.ensure_builder(engine, folder, image, known)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit, "ensure_builder", builder_of)
+        yield
+    client.images.remove(f"interlock/builder:{tag}")
+
+
+@pytest.fixture(scope="module")
+def run(client: Any, catalog: Catalog, root: Path, quick: Built, own_builder: None) -> Auditing:
     return auditing(client, catalog, root, quick)
 
 

@@ -17,6 +17,7 @@ import pytest
 from docker.errors import DockerException
 
 from interlock.catalog.project import Catalog
+from interlock.catalog.workloads import Benchmark
 from interlock.engine.ended import Ended
 from interlock.engine.protocol import Engine
 from interlock.errors import EngineError, Interrupted, OutputError, StoreError, UsageError
@@ -29,6 +30,7 @@ from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment, Outcome, State
 from interlock.results.journal import JOURNAL_FILE, KILLED
 from tests.builders import (
+    METRIC,
     ScriptedNetwork,
     ScriptedSandbox,
     make_built,
@@ -333,6 +335,38 @@ def test_what_was_measured_before_stays_in_the_record_if_a_signal_comes_while_it
     }
     assert {cell.outcome.state for cell in after.cells} == {State.OK}
     assert sorted(after.unfinished) == ["first", "second"]
+
+
+class ListingIsLeft(DyingEngine):
+    """An engine in which Ctrl-C comes while a program is asked which benchmarks it has."""
+
+    def run(self, sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
+        if "--worker-task" in argv:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().run(sandbox, argv)
+
+
+def test_what_was_ended_before_its_program_had_said_what_it_has_is_not_measured_and_keeps_what_it_had(
+    tmp_path: Path,
+) -> None:
+    suite = make_workload("first", kind="pyperf", program="suite.py", metric=METRIC, benchmarks=[])
+
+    def leave(resumes: Experiment | None = None) -> Experiment:
+        given = small_assignment(tmp_path, resumes)
+        workloads = {**given.catalog.workloads, "first": suite}
+        given = dataclasses.replace(given, catalog=given.catalog.model_copy(update={"workloads": workloads}))
+        ending = Ending()
+        with ending.listening():
+            return store.read_experiment(experiment.execute(cast(Engine, ListingIsLeft(99)), given, observers(ending)))
+
+    left = leave()
+    cells = [cell for cell in left.cells if cell.workload == "first"]
+    assert {cell.outcome.state for cell in cells} == {State.NOT_MEASURED}
+    assert all(cell.benchmarks for cell in cells)
+    assert (left.ended_by, left.unfinished) == ("Ctrl-C", ["first"])
+    known = suite.model_copy(update={"benchmarks": [Benchmark(name="add", metric=METRIC)], "metric": None})
+    again = leave(left.model_copy(update={"workloads": {**left.workloads, "first": known}}))
+    assert [one.name for one in again.workloads["first"].benchmarks] == ["add"]
 
 
 @pytest.mark.parametrize(("budget_s", "expected"), [(105, [4, 4]), (1000, [6, 6]), (20, [2, 0])])

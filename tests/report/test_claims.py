@@ -119,6 +119,13 @@ def test_the_command_that_shows_the_figures_works_with_any_folder() -> None:
     assert "`interlock claims 'my results/x'`" in caught.value.todo
 
 
+def test_the_command_that_shows_the_figures_names_the_file_of_the_claims_too() -> None:
+    found = [finding(ClaimVerdict.OPPOSITE, make_claim(required=True))]
+    with pytest.raises(ClaimError) as caught:
+        claims.check_required(Path("results/x"), found, Path("my claims.toml"))
+    assert "`interlock claims results/x --claims 'my claims.toml'`" in caught.value.todo
+
+
 @pytest.mark.parametrize("verdict", [one for one in ClaimVerdict if not one.contradicts])
 def test_a_requirement_that_is_not_contradicted_is_no_error(verdict: ClaimVerdict) -> None:
     claims.check_required(

@@ -214,6 +214,16 @@ def test_two_experiments_of_one_name_and_host_are_refused(tmp_path: Path) -> Non
         list(rows_of_experiments([REFERENCES[0], tmp_path / "other"]))
 
 
+def test_cloned_hosts_of_a_fleet_are_told_apart_by_their_names_in_the_inventory(tmp_path: Path) -> None:
+    described = make_experiment(cells=[])
+    names = ["one.example", "other.example"]
+    for name in names:
+        host = {**described.host, "name": name}
+        store.write_json(tmp_path / name / EXPERIMENT_FILE, described.model_copy(update={"host": host}))
+    exported = list(rows_of_experiments([tmp_path / name for name in names]))
+    assert [[row["host"] for row in tables["experiments"]] for tables in exported] == [[name] for name in names]
+
+
 def test_a_failure_in_the_middle_leaves_the_old_files_and_nothing_else(tmp_path: Path) -> None:
     def broken() -> Iterator[dict[str, list[Record]]]:
         yield from rows_of_experiments(REFERENCES[:1])

@@ -142,8 +142,12 @@ def test_the_usual_variants_are_releases_that_are_mended_with_and_without_the_gi
 
 
 @pytest.mark.parametrize(
-    "text", ["", "faster", "more", "more-memory", "more-memory=10", "more-luck=1%", "slower||failed"]
-)
+    "text",
+    [
+        "", "faster", "more", "more-memory", "more-memory=10", "more-luck=1%", "slower||failed",
+        "more-throughput=10%", "less-memory=10%",
+    ],
+)  # fmt: skip
 def test_what_is_no_condition_is_refused_with_all_that_are(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         conditions_of(text)

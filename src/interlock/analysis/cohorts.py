@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from interlock.analysis.comparison import BenchmarkKey, Table, baseline_optimisation, counted
@@ -65,6 +65,11 @@ class BenchmarkRatios:
     command: str
     twin: Ratio | None
     points: Mapping[str, Comparison]
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Return whether the host was too disturbed meanwhile to decide by it."""
+        return any(point.is_disturbed for point in self.points.values())
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,10 @@ def check_comparable(what: str, before: Cohort, after: Cohort) -> None:
 
 @dataclass(frozen=True)
 class HostRow:
-    """One label in one benchmark over the hosts of a kind."""
+    """One label in one benchmark over the hosts of a kind.
+
+    A host that was too disturbed to decide by counts as undecided; its ratio is in no figure, unless all were.
+    """
 
     label: str
     over: Comparison
@@ -206,19 +214,29 @@ def _host_table(cohort: Cohort, key: BenchmarkKey, latest: Mapping[str, Extract]
         label: {host: ratios.points[label] for host, ratios in measured.items() if label in ratios.points}
         for label in labels
     }
-    twin = _twin_over_hosts(measured.values())
+    decisive = {label: _decisive(by_host) for label, by_host in points.items()}
+    twin = _twin_over_hosts([one for one in measured.values() if not one.is_disturbed] or measured.values())
     over = compared(
         cohort.baseline,
         {
             label: ratio_over([point.ratio.estimate for point in by_host.values()])
-            for label, by_host in points.items()
+            for label, by_host in decisive.items()
             if len(by_host) > 1
         },
     )
+    over = {
+        label: replace(found, is_disturbed=any(point.is_disturbed for point in decisive[label].values()))
+        for label, found in over.items()
+    }
     # A single host says what it said: its rounds and looks are in its own verdict.
-    over |= {label: next(iter(by_host.values())) for label, by_host in points.items() if len(by_host) == 1}
+    over |= {label: next(iter(by_host.values())) for label, by_host in decisive.items() if len(by_host) == 1}
     rows = tuple(_host_row(label, over[label], points[label]) for label in labels)
     return HostTable(key[0], last.benchmark, twin, rows)
+
+
+def _decisive(by_host: Mapping[str, Comparison]) -> Mapping[str, Comparison]:
+    """Return the points of the hosts that were not too disturbed to decide by; all of them if there is no such host."""
+    return {host: point for host, point in by_host.items() if not point.is_disturbed} or by_host
 
 
 def _twin_over_hosts(measured: Iterable[BenchmarkRatios]) -> Ratio | None:
@@ -230,7 +248,7 @@ def _twin_over_hosts(measured: Iterable[BenchmarkRatios]) -> Ratio | None:
 
 def _host_row(label: str, over: Comparison, points: Mapping[str, Comparison]) -> HostRow:
     verdicts = Counter(point.verdict for point in points.values())
-    ends = sorted((point.ratio.estimate, host) for host, point in points.items())
+    ends = sorted((point.ratio.estimate, host) for host, point in _decisive(points).items())
     counts = (verdicts[verdict] for verdict in Verdict)
     return HostRow(label, over, ends[0], ends[-1], *counts)
 
@@ -244,6 +262,8 @@ def _means(tables: Sequence[HostTable], cores: int) -> dict[str, Interval]:
     ratios: dict[str, dict[str, list[Ratio]]] = {}
     for table in tables:
         for row in table.rows if (table.workload, table.benchmark.name) in counting else ():
+            if row.over.is_disturbed:
+                continue
             ratios.setdefault(row.label, {}).setdefault(table.workload, []).append(row.over.ratio)
     means = {label: mean_by_group(groups.values()) for label, groups in ratios.items()}
     return {label: mean for label, mean in means.items() if mean}

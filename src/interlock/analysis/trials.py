@@ -48,7 +48,7 @@ STATES = {
 
 
 class Figure(StrEnum):
-    """What a variant may gain or cost, as `--fail-on more-NAME=N%` names it."""
+    """What a variant may gain or cost, as `--fail-on more-NAME=N%` or `less-NAME=N%` names it."""
 
     RATE = "throughput"
     TIME = "time"
@@ -58,6 +58,11 @@ class Figure(StrEnum):
     MEMORY = "memory"
     START = "start"
     IMAGE = "image"
+
+    @property
+    def worse(self) -> str:
+        """Return whether more or less of it is worse."""
+        return "less" if self is Figure.RATE else "more"
 
 
 # Keys of what the processes report.
@@ -280,12 +285,12 @@ class Fault(StrEnum):
     SLOWER = "slower"  # shown in what decides
     UNDECIDED = "undecided"
     FAILED = "failed"  # it does not build, start, pass its tests or answer, or has its GIL back
-    MORE = "more"  # of a figure, by more than a share, and shown
+    WORSE = "worse"  # a figure, by more than a share of the user's own, and shown
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A fault, of what is more its figure and by which share it may be."""
+    """A fault, of what is worse its figure and by which share it may be."""
 
     fault: Fault
     figure: Figure | None = None
@@ -298,11 +303,10 @@ def faults(judged: Sequence[JudgedRow], conditions: Sequence[Condition]) -> list
 
 
 def _fault(row: JudgedRow, condition: Condition) -> str:
-    if condition.fault is Fault.MORE:
+    if condition.fault is Fault.WORSE:
         change = next((change for change in row.changes if change.figure is condition.figure), None)
-        # Less of a rate is more of its cost.
-        is_more = change and change.verdict is Verdict.SLOWER and change.cost.estimate > 1 + condition.share
-        return f"{condition.figure} costs {change.cost.estimate - 1:+.0%}" if change and is_more else ""
+        is_worse = change and change.verdict is Verdict.SLOWER and abs(change.share) > condition.share
+        return f"{condition.figure} {change.share:+.0%}" if change and is_worse else ""
     meets = {
         Fault.SLOWER: row.comparison is not None and row.comparison.verdict is Verdict.SLOWER,
         Fault.UNDECIDED: row.verdict is TrialVerdict.UNDECIDED,

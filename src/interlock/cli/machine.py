@@ -96,11 +96,11 @@ def clean_command(
         raise UsageError(
             key="--end", found="is given without NAME", todo="Name the experiment: interlock clean --end NAME"
         )
-    ended = left_behind.end_processes(name) if end else []
+    engines, why_none = left_behind.engines(engine)
+    ended = left_behind.end_processes(name, engines) if end else []
     for process in ended:
         console.print(f"ended   {process}", highlight=False)
     kept: dict[str, Life] = {}
-    engines, why_none = left_behind.engines(engine)
     if why_none:
         console.print(Text(f"engine  {why_none}: nothing is removed from it"), soft_wrap=True)
     removed = [owner for ready in engines for owner in _remove_twice(ready, name, kept)]
@@ -111,7 +111,7 @@ def clean_command(
     for owner, life in kept.items():
         console.print(f"kept    {owner}: {KEPT[life].format(owner)}", highlight=False)
     if name and kept:
-        how = "Ctrl-C where it runs, as it was not started with --name" if end else f"interlock clean --end {name}"
+        how = "Ctrl-C where it runs, as another user has started it" if end else f"interlock clean --end {name}"
         raise UsageError(found=f"{next(iter(kept))} still runs", todo=f"End it: {how}")
     if name and not ended and not removed:
         raise UsageError(found=f"nothing has the name '{name}', or a name that begins with it", todo=NAMES)

@@ -81,7 +81,7 @@ def matrix(
     Checks this machine first. Cells that fail do not stop the others. Ctrl-C ends the run and reports what is
     known so far; a second Ctrl-C stops at once.
     """
-    results = place_of_references(results) if for_reference else results
+    results = place_of_references(results, dry_run=dry_run) if for_reference else results
     resume, results = resumed_place(resume, results, name=name)
     paths, known = open_project()
     into, began = results or paths.results, None
@@ -143,11 +143,16 @@ def matrix(
     fail_on_failed_cells(folder, described)
 
 
-def place_of_references(results: Path | None) -> Path:
-    """Return where a clone has its references; raise if there is none, or if this machine is too noisy for one."""
+def place_of_references(results: Path | None, *, dry_run: bool = False) -> Path:
+    """Return where a clone has its references; raise if there is none, or if this machine is too noisy for one.
+
+    How noisy it is takes a second on each CPU to measure, which is too much for a dry run.
+    """
     paths, _ = open_clone("and references are files of one")
     if results is not None:
         raise UsageError(key="--results", found="is given with --for-reference", todo="Leave one of them out.")
+    if dry_run:
+        return paths.reference
     found = noise.of_this_machine()
     said = ", ".join(f"{share:.1%} on CPU {cpu}" for cpu, share in found.items())
     console.print(f"noise   of one value of an equal loop: {said}", highlight=False)

@@ -205,7 +205,7 @@ def claims_command(
     else:
         shown = findings.terminal if full else findings.brief
         console.print(Text(report.headline(described)[0], style="dim"), shown(checked), sep="\n")
-    findings.check_required(folder, checked)
+    findings.check_required(folder, checked, file)
 
 
 def reference_texts(paths: ProjectPaths) -> dict[str, str]:

@@ -197,8 +197,8 @@ def trial_command(
         str | None,
         typer.Option(
             metavar="CONDITIONS",
-            help="Exit with 1 if a variant meets one: slower, undecided, failed, more-FIGURE=N%; "
-            "as in 'slower|undecided|more-memory=10%'.",
+            help="Exit with 1 if a variant meets one: slower, undecided, failed, more-FIGURE=N%, "
+            "less-throughput=N%; as in 'slower|undecided|more-memory=10%'.",
         ),
     ] = None,
     as_json: Json = False,

@@ -25,7 +25,7 @@ from interlock.engine.build.places import Answers
 from interlock.engine.build.training import Training, train
 from interlock.engine.build.verifying import verify
 from interlock.engine.client import Address, docker_address
-from interlock.engine.ownership import Life, labels_of
+from interlock.engine.ownership import Life, labels_of, lives_of, makers_of
 from interlock.engine.packages.installer import COMPILE, ImageInstaller
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Feature, Needs, OnStep
 from interlock.engine.run import containers, first_container, leftovers, one_shot, user_containers
@@ -162,7 +162,10 @@ class DockerEngine:
         return ImageInstaller(self.client, known, root, on_step)
 
     def owners(self) -> dict[str, Life]:
-        return leftovers.owners(self.client)
+        return lives_of(leftovers.labels_by_owner(self.client))
+
+    def makers(self) -> dict[int, str]:
+        return makers_of(leftovers.labels_by_owner(self.client))
 
     def clean_up(self, owner: str) -> None:
         """Remove what an owner has; EngineError names what stays, or says that the engine does not answer."""

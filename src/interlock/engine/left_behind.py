@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,21 +47,39 @@ def remove_folders() -> list[Path]:
     return remove_dead(cache_folder(), *memory.places())
 
 
-def end_processes(beginning: str, within_s: float = END_S) -> list[str]:
-    """End each `interlock matrix --name NAME` whose name has this prefix as Ctrl-C would, and builds marked with one.
+def end_processes(beginning: str, engines: Sequence[Engine] = (), within_s: float = END_S) -> list[str]:
+    """End each experiment whose name has this prefix as Ctrl-C would, and builds marked with one.
 
-    What does not end in time is killed. Return the names.
+    What does not end in time is killed. Return the names: of `interlock matrix --name NAME`, or of the owners for which
+    a process is at work with one of the engines.
 
     A process is known by its id and its start: what has the id of one that has ended is left alone.
     """
-    experiments = dict(_processes(beginning))
+    ended = set[str]()
+    # By their names first: an engine may not answer.
+    for found in (_processes(beginning), _makers(beginning, engines)):
+        experiments = dict(found)
+        _end(experiments, within_s)
+        ended.update(experiments.values())
+    return sorted(ended)
+
+
+def _end(processes: Iterable[psutil.Process], within_s: float) -> None:
     for end in (psutil.Process.terminate, psutil.Process.kill):
-        left = [process for process in experiments if _runs(process)]
+        left = [process for process in processes if _runs(process)]
         for process in left:
             with suppress(*GONE):
                 end(process)
         _wait(lambda left=left: not any(map(_runs, left)), within_s)  # type: ignore[misc]
-    return sorted(set(experiments.values()))
+
+
+def _makers(beginning: str, engines: Sequence[Engine]) -> Iterator[tuple[psutil.Process, str]]:
+    """Yield this user's processes that are at work with an engine, and their owners."""
+    for pid, owner in (maker for engine in engines for maker in engine.makers().items()):
+        with suppress(psutil.Error, *GONE):
+            process = psutil.Process(pid)
+            if owner.startswith(beginning) and _is_mine(process):
+                yield process, owner
 
 
 def _processes(beginning: str) -> Iterator[tuple[psutil.Process, str]]:
@@ -69,13 +87,17 @@ def _processes(beginning: str) -> Iterator[tuple[psutil.Process, str]]:
     for process in psutil.process_iter():
         with suppress(psutil.Error, *GONE):
             words = process.cmdline()
-            mine = process.uids().effective in {os.getuid(), find_account().uid} and process.pid != os.getpid()
-            if not mine or (words and Path(words[0]).name == "timeout"):
+            if not _is_mine(process) or (words and Path(words[0]).name == "timeout"):
                 continue
             # A build for an experiment is known by its mark.
             name = _name_of(words) or _environment(process).get(EXPERIMENT, "")
             if name and name.startswith(beginning):
                 yield process, name
+
+
+def _is_mine(process: psutil.Process) -> bool:
+    """Return whether a process is one that this user has started, and not this one."""
+    return process.uids().effective in {os.getuid(), find_account().uid} and process.pid != os.getpid()
 
 
 def _environment(process: psutil.Process) -> dict[str, str]:

@@ -56,6 +56,11 @@ def lives_of(labels: Mapping[str, Sequence[Mapping[str, str]]]) -> dict[str, Lif
     return {owner: min(map(life, made), key=order.index) for owner, made in labels.items()}
 
 
+def makers_of(labels: Mapping[str, Sequence[Mapping[str, str]]]) -> dict[int, str]:
+    """Return the processes of this machine that are at work, by their ids, and for which owner."""
+    return {int(one[PID]): owner for owner, made in labels.items() for one in made if life(one) is Life.LIVING}
+
+
 @cache
 def host() -> str:
     """Return this machine's name and this process's numbering of processes, which a container has of its own."""
@@ -105,11 +110,15 @@ def _is_mine(path: Path) -> bool:
 
 def life_of(folder: Path) -> Life:
     """Return whether anybody is at a folder; unknown without a mark."""
+    return life(labels_in(folder))
+
+
+def labels_in(folder: Path) -> dict[str, str]:
+    """Return what a folder's mark says; nothing without one that can be read."""
     try:
-        labels = parse_json((folder / MARK).read_bytes())
-        return life({str(name): str(value) for name, value in labels.items()})
+        return {str(name): str(value) for name, value in parse_json((folder / MARK).read_bytes()).items()}
     except (OSError, ValueError, AttributeError):
-        return Life.UNKNOWN
+        return {}
 
 
 def remove_dead(*within: Path) -> list[Path]:

@@ -389,6 +389,10 @@ class Engine(Protocol):
         """Return the owners of everything that is in this engine until they end, and whether they are at work."""
         ...
 
+    def makers(self) -> dict[int, str]:
+        """Return the processes of this machine that are at work with this engine, by their ids, and their owners."""
+        ...
+
     def clean_up(self, owner: str) -> None:
         """Remove everything of this owner; EngineError names what stays."""
         ...

@@ -58,6 +58,7 @@ class Resources:
     known: Interpreters = field(default_factory=Interpreters)
     # Gives a cell of the workload of this name what was measured of it before, if the experiment is resumed.
     restore: Callable[[Cell], None] = lambda _: None
+    listed: Mapping[str, Workload] = field(default_factory=dict)  # with the benchmarks that it knew then, by name
     first_look_alone: bool = False  # the rounds end with it, nothing is profiled: other rows join, and all go on
     journal: Journal | None = None
     # Raises EngineError if the engine is gone: what failed meanwhile failed for that.

@@ -279,6 +279,7 @@ def set_up(engine: Engine, owner: str, assignment: Assignment, watching: Observe
         watching=watching,
         first_look_alone=assignment.first_look_alone,
         restore=partial(restore, folder, before) if before else lambda _: None,
+        listed=before.workloads if before else {},
         package_sets=install_required(installer, assignment.built, workloads),
         programs=frozenset(programs),
         known=Interpreters(

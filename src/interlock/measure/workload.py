@@ -53,7 +53,7 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
     resources, clock, ending = session.resources, session.clock, session.resources.watching.ending
     cells: list[Cell] = []
     facts: dict[str, Facts] = {}
-    reasons: dict[str, Outcome] = {}
+    reasons: dict[str, Outcome] | None = None
     try:
         with ending.kept():
             for subject in (*subjects, *limits_of(session.workload)):
@@ -61,6 +61,8 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
                 if kind_of(session.workload).opens_slots:
                     cell.slot()
             reasons = discover(session, _interpreters(cells))
+        # Somebody may have ended it before its program had said which benchmarks it has.
+        session.workload = session.workload if reasons is not None else _as_known(session)
         # Also if somebody has ended it: what was measured before is in the results that are written now.
         for cell in cells:
             resources.restore(cell)
@@ -87,6 +89,12 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
 
 def _interpreters(cells: Sequence[Cell]) -> list[Cell]:
     return [cell for cell in cells if not cell.is_limit]
+
+
+def _as_known(session: Session) -> Workload:
+    """Return the workload with the benchmarks that it had before it was resumed, else with what is in its file."""
+    before = session.resources.listed.get(session.workload.name)
+    return before or kind_of(session.workload).unlisted()
 
 
 def discover(session: Session, cells: Sequence[Cell]) -> dict[str, Outcome]:

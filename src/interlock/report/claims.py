@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from shlex import quote
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -136,11 +136,15 @@ def as_json(experiment: Experiment, findings: Sequence[Finding]) -> str:
     return CheckedClaims(experiment=experiment.name, host=experiment.host, findings=checked).model_dump_json(indent=1)
 
 
-def check_required(folder: Path, findings: Sequence[Finding]) -> None:
-    """Raise ClaimError if the experiment in `folder` shows no effect, or the opposite, of a required claim."""
+def check_required(folder: Path, findings: Sequence[Finding], file: Path | None = None) -> None:
+    """Raise ClaimError if the experiment in `folder` shows no effect, or the opposite, of a required claim.
+
+    `file` has the claims if they are not the project's.
+    """
     contradicted = [finding for finding in findings if finding.claim.required and finding.verdict.contradicts]
     if contradicted:
-        shown = f"`interlock claims {quote(str(folder))}` shows the figures"
+        words = [str(folder), *(["--claims", str(file)] if file else [])]
+        shown = f"`interlock claims {shlex.join(words)}` shows the figures"
         raise ClaimError(
             file=str(folder),
             key=", ".join(finding.claim.name for finding in contradicted),

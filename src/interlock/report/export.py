@@ -34,7 +34,7 @@ class Column(NamedTuple):
 
 EXPERIMENT_KEY = (
     Column("experiment", "text", "the experiment's name; with `host` the key of `experiments`"),
-    Column("host", "text", "the name of the host's folder in the experiment"),
+    Column("host", "text", "the host's name; of a host of a fleet, the one in the inventory"),
 )
 CELL_KEY = (
     *EXPERIMENT_KEY,
@@ -121,7 +121,7 @@ Record = dict[str, Any]
 
 def experiment_rows(experiment: Experiment, values: Values, tables: Sequence[Table]) -> dict[str, list[Record]]:
     """Return the rows of each table; `tables` are the comparisons that were made of the values."""
-    key = {"experiment": experiment.name, "host": experiment.host["folder"]}
+    key = dict(zip(("experiment", "host"), key_of(experiment), strict=True))
     rows_of = {
         "experiments": [_experiment_row(experiment)],
         "values": [
@@ -133,6 +133,11 @@ def experiment_rows(experiment: Experiment, values: Values, tables: Sequence[Tab
         "ratios": [row for table in tables for row in _ratio_rows(table)],
     }
     return {name: [{**key, **record} for record in records] for name, records in rows_of.items()}
+
+
+def key_of(experiment: Experiment) -> tuple[str, str]:
+    """Return what tells experiments apart; the folders of cloned machines have one name, but not a fleet's hosts."""
+    return experiment.name, str(experiment.host.get("name", experiment.host["folder"]))
 
 
 def _experiment_row(experiment: Experiment) -> Record:
@@ -275,7 +280,7 @@ def rows_of_experiments(folders: Sequence[Path]) -> Iterator[dict[str, list[Reco
     known: dict[tuple[str, str], tuple[str, Path]] = {}  # the sums of records: a fleet's are too many to keep
     for folder in folders:
         described = store.read_experiment(folder)
-        key = (described.name, described.host["folder"])
+        key = key_of(described)
         whole = hashlib.sha256(described.model_dump_json().encode()).hexdigest()
         if key not in known:
             known[key] = (whole, folder)

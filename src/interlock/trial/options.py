@@ -23,7 +23,8 @@ NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 USUAL_FAMILIES = ("release-lines", "free-threading")
 SWEPT = (1, 2, 4)
 CONDITION = re.compile(
-    r"^(?:(?P<fault>slower|undecided|failed)|more-(?P<figure>[a-z0-9]+)=(?P<share>[0-9]{1,4}(?:\.[0-9]+)?)%)$"
+    r"^(?:(?P<fault>slower|undecided|failed)"
+    r"|(?P<way>more|less)-(?P<figure>[a-z0-9]+)=(?P<share>[0-9]{1,4}(?:\.[0-9]+)?)%)$"
 )
 USUAL_PHASES = (SupportPhase.BUGFIX, SupportPhase.SECURITY)
 
@@ -96,23 +97,24 @@ def settings_of(option: str, settings: Sequence[str], here: Mapping[str, str]) -
 
 
 def conditions_of(text: str) -> list[Condition]:
-    """Parse what --fail-on has: words and more-FIGURE=N% between | or commas; UsageError if it is something else."""
-    return [_condition(word) for word in re.split(r"[|,]", text)]
+    """Parse what --fail-on has: words, more-FIGURE=N% and less-FIGURE=N% between | or commas; UsageError otherwise."""
+    return [_condition(word.strip()) for word in re.split(r"[|,]", text)]
 
 
 def _condition(word: str) -> Condition:
-    match = CONDITION.match(word.strip())
-    figures = {figure.value: figure for figure in Figure}
+    match = CONDITION.match(word)
+    figure = next((figure for figure in Figure if match and figure == match["figure"]), None)
     if match and match["fault"]:
         return Condition(Fault(match["fault"]))
-    if match and match["figure"] in figures:
-        return Condition(Fault.MORE, figures[match["figure"]], float(match["share"]) / 100)
-    faults = ", ".join(fault for fault in Fault if fault is not Fault.MORE)
-    raise UsageError(
-        key="--fail-on",
-        found=f"'{word.strip()}' is no condition",
-        todo=f"Give {faults} or more-FIGURE=N%, of {', '.join(figures)}: --fail-on 'slower|more-memory=10%'.",
-    )
+    if match and figure and match["way"] == figure.worse:
+        return Condition(Fault.WORSE, figure, float(match["share"]) / 100)
+    found = f"'{word}' is no condition"
+    if match and figure:
+        found = f"'{word}' is no fault: {match['way']} {figure} is better"
+    more, less = (", ".join(figure for figure in Figure if figure.worse == way) for way in ("more", "less"))
+    faults = ", ".join(fault for fault in Fault if fault is not Fault.WORSE)
+    todo = f"Give {faults}, more-FIGURE=N% of {more}, or less-FIGURE=N% of {less}"
+    raise UsageError(key="--fail-on", found=found, todo=f"{todo}: --fail-on 'slower|more-memory=10%'.")
 
 
 def places_of(count: int, service: int | None, *, sweep: bool) -> list[ServicePlace]:

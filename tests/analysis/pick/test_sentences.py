@@ -107,6 +107,7 @@ def test_every_decision_has_its_word(changes: dict[str, Any], first: str, named:
         ({"whose": Whose.HERE}, "yours in this folder (2026-11-21-a): "),
         ({"whose": Whose.ELSEWHERE}, "yours elsewhere (2026-11-21-a): "),
         ({"cpus": 8}, "8 CPUs not measured"),
+        ({"cpus": 2, "measured_cpus": 8}, "2 CPUs not measured"),
         ({}, "dependencies"),
         ({"measured_otherwise": "neither PGO nor LTO instead of PGO"}, "with neither PGO nor LTO instead of PGO"),
     ],

@@ -6,12 +6,15 @@ import functools
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -20,7 +23,7 @@ from docker.errors import ImageNotFound
 from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Base
 from interlock.engine.build import base as bases
-from interlock.errors import EngineError
+from interlock.errors import EngineError, Interrupted
 from tests.builders import ROOT
 
 LAYERS = [f"sha256:{digit * 64}" for digit in "123"]
@@ -216,3 +219,37 @@ def test_a_disk_that_is_full_is_not_taken_for_a_mirror_that_does_not_answer(
     with pytest.raises(EngineError) as raised:
         bases.make_layer(base, tmp_path / "layer.tar", "no registry")
     assert "df -h" in raised.value.todo
+
+
+def test_an_interrupt_lets_mmdebstrap_remove_its_folder_first(
+    base: Base, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program, temporary, at_work = tmp_path / "mmdebstrap", tmp_path / "tmp", tmp_path / "at-work"
+    # As mmdebstrap does it: it waits for what it has started, which has to end too.
+    program.write_text(
+        f"#!/bin/sh\nfolder=$(mktemp -d)\ntrap true TERM\nsleep 60 &\ntouch {at_work}\n"
+        "while kill -0 $! 2>/dev/null; do wait; done\nrm -r $folder\nexit 25\n"
+    )
+    program.chmod(0o755)
+    temporary.mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", "http://debian.example/debian")
+    monkeypatch.setattr(bases, "KEYRINGS", (program,))
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    def send() -> None:
+        while not at_work.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        threading.Thread(target=send, daemon=True).start()
+        with pytest.raises(Interrupted):
+            bases.make_layer(base, tmp_path / "layer.tar", "no registry")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert list(temporary.iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from interlock.engine.packages import dependency_files
 from interlock.engine.packages.lock_files import Selection
@@ -51,6 +52,32 @@ def test_a_group_that_names_the_project_itself_brings_its_extras_and_no_release_
     assert "six" in named
     assert "shop" not in named
     assert set(named) == {*(line.name for line in read(text, ("web",))), "six"}
+
+
+def test_an_extra_that_is_named_under_a_marker_brings_its_lines_under_it() -> None:
+    text = """[project]
+name = "shop"
+[project.optional-dependencies]
+all = ["shop[web,cli] ; python_version < '3'", "shop[cli]", "shop[all] ; python_version < '3.1'"]
+web = ["httpx[http2]>=1 ; os_name == 'posix' or os_name == 'nt'", "shop[deep] ; os_name == 'nt'"]
+cli = ["click"]
+deep = ["six"]
+"""
+    selection = Selection.of(("all",), ())
+    wanted = dependency_files.read(["pyproject.toml"], lambda _: text, lambda _: False, selection)
+    lines = [Requirement(line.text) for line in wanted.here().lines]
+    always = [line.name for line in lines if not line.marker]
+
+    def under(version: str, system: str) -> set[str]:
+        environment = {"python_version": version, "os_name": system}
+        return {line.name for line in lines if line.marker is None or line.marker.evaluate(environment)}
+
+    assert always == ["click"]
+    assert under("2.7", "nt") == {"httpx", "click", "six"}
+    assert under("2.7", "posix") == {"httpx", "click"}
+    assert under("3.14", "nt") == {"click"}
+    assert next(str(line.specifier) for line in lines if line.name == "httpx") == ">=1"
+    assert [line.number for line in wanted.here().lines if line.name == "six"] == [7]
 
 
 @pytest.mark.parametrize(

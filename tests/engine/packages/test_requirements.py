@@ -15,6 +15,7 @@ from interlock.engine.packages.requirements import (
     MOST_FILES,
     Line,
     Requirements,
+    called,
     display_text,
     line_for,
     local_places,
@@ -263,6 +264,13 @@ def test_a_package_is_found_by_its_name_its_path_or_its_address() -> None:
     assert line_for(wanted, "anything", "https://example.org/project.git", places) == project
     assert line_for(wanted, "anything", "https://example.org/own", places) == own
     assert line_for(wanted, "idna", "https://example.org/idna.whl", places) is None
+
+
+def test_folders_of_one_name_are_called_by_their_paths() -> None:
+    wanted = read("-e a/lib\n./b/lib\n./a/lib[x]\n./c/six\nSix\n./d/own", "a/lib", "b/lib", "c/six", "d/own")
+    assert [called(line, wanted.lines) for line in wanted.lines] == ["a/lib", "b/lib", "a/lib", "c/six", "six", "own"]
+    project = only(read("git+https://me:secret@example.org/project"))
+    assert called(project, []) == "git+https://example.org/project"
 
 
 def test_a_line_is_shown_with_its_place_and_without_hashes_and_passwords() -> None:

@@ -146,6 +146,14 @@ def test_of_a_project_whose_build_fails_the_folder_is_told(url: str, tmp_path: P
     assert words(found) == {"project": "RuntimeError: no"}
 
 
+def test_projects_that_fail_in_folders_of_one_name_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Here, "run", lambda *_, **__: Ended(1, "ERROR: no"))
+    places = [tmp_path / name / "lib" for name in ("a", "b")]
+    for place in places:
+        place.mkdir(parents=True)
+    assert list(words(resolve(tmp_path, "./a/lib", "./b/lib"))) == list(map(str, places))
+
+
 def test_what_hangs_is_found_in_less_time_than_it_was_given_first(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,7 +190,7 @@ def _reservations(pick: Pick) -> Iterator[str]:
         for other in pick.elsewhere
         if other.standing == "slower"
     )
-    if pick.cpus > pick.measured_cpus:
+    if pick.cpus != pick.measured_cpus:
         yield f"{cpus_text(pick.cpus)} not measured"
     if pick.recommended is not None:
         yield _tested(pick, pick.recommended.label)

@@ -10,9 +10,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tarfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -62,6 +64,8 @@ RECIPE = (
 KEYRINGS = tuple(Path(f"/usr/share/keyrings/debian-archive-keyring.{suffix}") for suffix in ("gpg", "pgp"))
 # The time of what mmdebstrap writes. Any fixed time makes one and the same tar twice; this is trixie's release.
 SOURCE_DATE_EPOCH = 1754697600
+# Longer than mmdebstrap takes to remove what it has made so far.
+ENDS_S = 30
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Where dpkg and the OCI image specification differ.
 ARCHITECTURES = {"i386": "386", "armhf": "arm", "ppc64el": "ppc64le"}
@@ -193,8 +197,9 @@ def make_layer(base: Base, layer: Path, cannot: str) -> None:
     """
     command = ["mmdebstrap", *RECIPE, base.suite, "-", *_sources(base, debian_keyring())]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH)}
-    with layer.open("wb") as file:
-        done = subprocess.run(
+    with (
+        layer.open("wb") as file,
+        subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=file,
@@ -202,10 +207,27 @@ def make_layer(base: Base, layer: Path, cannot: str) -> None:
             env=environment,
             encoding="utf-8",
             errors="replace",
-            check=False,
-        )
-    if done.returncode != 0:
-        raise _failed(done.stderr, cannot)
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            _, said = process.communicate()
+        except BaseException:
+            _end(process)
+            raise
+    if process.returncode != 0:
+        raise _failed(said, cannot)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End mmdebstrap, which removes its temporary folder first if all that it has started is told to end too."""
+    try:
+        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            os.killpg(process.pid, signal.SIGTERM)
+            process.communicate(timeout=ENDS_S)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _failed(said: str, cannot: str) -> EngineError:

@@ -21,7 +21,7 @@ from interlock.engine.host.core import core_here
 from interlock.engine.host.features import cannot, refused
 from interlock.engine.host.packages import HostInstaller
 from interlock.engine.host.prefixes import PrefixBuilder
-from interlock.engine.ownership import Life, life_of, mark
+from interlock.engine.ownership import Life, labels_in, life_of, makers_of, mark
 from interlock.engine.protocol import (
     NOTHING,
     USUAL,
@@ -106,6 +106,9 @@ class HostEngine:
 
     def owners(self) -> dict[str, Life]:
         return {folder.name: life_of(folder) for folder in runs(self.cache).glob("*")}
+
+    def makers(self) -> dict[int, str]:
+        return makers_of({folder.name: [labels_in(folder)] for folder in runs(self.cache).glob("*")})
 
     def clean_up(self, owner: str) -> None:
         """Remove the folder that names the owner last: while it is there, something is left."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from packaging.dependency_groups import resolve_dependency_groups
-from packaging.markers import default_environment
+from packaging.markers import Marker, default_environment
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
@@ -32,6 +33,8 @@ from interlock.errors import RequirementsError, nearest
 
 PYPROJECT = "pyproject.toml"
 NOTHING_MORE = Selection()
+Conditions = frozenset[str]  # markers that must all hold
+ALWAYS: Conditions = frozenset()
 
 
 @dataclass(frozen=True)
@@ -132,34 +135,42 @@ class _Project:
                 todo = f"Name a lock file, or a requirements file with the line '-e {self.path.parent}'."
                 raise wrong(self.path, "project.dynamic", f"only a build can tell its {key}", todo)
         known_to_uv = canonical(self._table("tool.uv.sources"))
-        for requirement, line in self._wanted():
+        for requirement, line, conditions in self._wanted():
             name = canonicalize_name(requirement.name)
             if name in known_to_uv:
                 found, todo = f"pip does not know where {name} comes from", f"Name its {UV}: `uv lock` writes it."
                 raise wrong(self.path, f"tool.uv.sources.{name}", found, todo)
             quoted = next((text for text in (f'"{line}"', f"'{line}'") if text in self.text), line)
-            reader.line(self.path, line_number(self.text, quoted), line, is_constraint=False)
+            text = _under(conditions, requirement) if conditions else line
+            reader.line(self.path, line_number(self.text, quoted), text, is_constraint=False)
 
-    def _wanted(self) -> Iterator[tuple[Requirement, str]]:
-        """Yield the requirements of the project, of groups and of extras, and of extras that one of these names."""
+    def _wanted(self) -> Iterator[tuple[Requirement, str, Conditions]]:
+        """Yield the requirements of the project, of groups and of extras, and of extras that one of these names.
+
+        Where a line names an extra, the extra's own lines have the conditions of that line too.
+        """
         project, extras = self._table("project"), {str(canonicalize_name(name)): name for name in self.extras}
-        own, taken = canonicalize_name(str(project.get("name", ""))), set(self.selection.extras)
-        todo = [("project.dependencies", project.get("dependencies", []))]
-        todo += [self._extra(extras[name]) for name in sorted(taken & extras.keys())]
-        todo.append(("dependency-groups", self._of_groups()))
-        for key, lines in todo:
+        own = canonicalize_name(str(project.get("name", "")))
+        taken: list[tuple[str, Conditions]] = [(name, ALWAYS) for name in sorted(self.selection.extras)]
+        todo = [("project.dependencies", project.get("dependencies", []), ALWAYS)]
+        todo += [(*self._extra(extras[name]), ALWAYS) for name, _ in taken if name in extras]
+        todo.append(("dependency-groups", self._of_groups(), ALWAYS))
+        for key, lines, conditions in todo:
             for line in self._strings(key, lines):
                 requirement = self._requirement(key, line)
                 if canonicalize_name(requirement.name) != own:
-                    yield requirement, line
+                    yield requirement, line, conditions
                     continue
-                for extra in sorted(canonical(requirement.extras) - taken):
-                    taken.add(extra)
+                further = conditions | ({str(requirement.marker)} if requirement.marker else ALWAYS)
+                for extra in sorted(canonical(requirement.extras)):
+                    if any(name == extra and known <= further for name, known in taken):
+                        continue
+                    taken.append((extra, further))
                     if extra not in extras:
                         raise wrong(
                             self.path, key, f"'{line}' asks for an extra that is missing", nearest(extra, extras)
                         )
-                    todo.append(self._extra(extras[extra]))
+                    todo.append((*self._extra(extras[extra]), further))
 
     def _extra(self, name: str) -> tuple[str, Any]:
         return f"project.optional-dependencies.{name}", self.extras[name]
@@ -193,6 +204,14 @@ class _Project:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise wrong(self.path, key, f"found {value!r}", "Write a list of strings.")
         return value
+
+
+def _under(conditions: Conditions, requirement: Requirement) -> str:
+    """Return a line that applies where all conditions hold, and its own."""
+    own = [str(requirement.marker)] if requirement.marker else []
+    bare = copy(requirement)
+    bare.marker = Marker(" and ".join(f"({marker})" for marker in [*sorted(conditions), *own]))
+    return str(bare)
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

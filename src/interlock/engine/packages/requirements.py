@@ -352,6 +352,19 @@ def line_for(wanted: Requirements, name: str, place: str, places: Mapping[Path, 
     return None
 
 
+def called(line: Line, among: Iterable[Line]) -> str:
+    """Return what a line's package is called: by its name or, if that is not known, by its folder or address.
+
+    A folder has its path where another line is called by the same name.
+    """
+    if line.name or line.path is None:
+        return line.name or without_user(line.text)
+    own = real_path(line.path)
+    others = [other for other in among if other.path is None or real_path(other.path) != own]
+    names = {other.name or (real_path(other.path).name if other.path else "") for other in others}
+    return str(line.path) if own.name in names else own.name
+
+
 def without_user(url: str) -> str:
     """Return a URL without its user and password, which pip's report may leave out."""
     return USER.sub("://", url)

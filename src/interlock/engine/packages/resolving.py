@@ -24,10 +24,10 @@ from interlock.engine.packages.requirements import (
     USER,
     Line,
     Requirements,
+    called,
     line_for,
     local_places,
     pip_lines,
-    real_path,
     without_user,
 )
 from interlock.engine.run import leftovers
@@ -169,7 +169,7 @@ class Resolver:
         return [Line(_text(needed), "", 0, canonicalize_name(needed.name)) for needed in left]
 
     def _fail(self, line: Line, said: Ended) -> list[Line]:
-        name = line.name or (real_path(line.path).name if line.path else without_user(line.text))
+        name = called(line, self._wanted.lines)
         words = failure(said, self._deadline_s)
         if NO_VERSIONS in said.stdout:
             words += self._refusal(line)

@@ -13,15 +13,15 @@ from docker.models.networks import Network
 from docker.models.volumes import Volume
 from requests.exceptions import RequestException
 
-from interlock.engine.ownership import OWNER_LABEL, Life, lives_of
+from interlock.engine.ownership import OWNER_LABEL
 from interlock.errors import EngineError
 
 CONFLICT = 409
 REMOVAL_S = 30
 
 
-def owners(client: DockerClient) -> dict[str, Life]:
-    """Return the owners of all containers, networks, volumes and untagged images, and whether they are at work."""
+def labels_by_owner(client: DockerClient) -> dict[str, list[Mapping[str, str]]]:
+    """Return the labels of all containers, networks, volumes and untagged images, by their owners."""
     owned: dict[str, Any] = {"label": OWNER_LABEL}
     made: dict[str, list[Mapping[str, str]]] = {}
     for labels in (
@@ -31,7 +31,7 @@ def owners(client: DockerClient) -> dict[str, Life]:
         *(image.labels for image in client.images.list(filters={**owned, "dangling": True})),
     ):
         made.setdefault(labels[OWNER_LABEL], []).append(labels)
-    return lives_of(made)
+    return made
 
 
 def clean_up(client: DockerClient, experiment: str) -> None:

@@ -137,8 +137,8 @@ class Kind(ABC):
         raise NotImplementedError
 
     def unlisted(self) -> Workload:
-        """Return the workload with what carries the reason why its benchmarks are not known."""
-        raise NotImplementedError
+        """Return the workload with what carries the reason why its benchmarks are not known, where none are."""
+        return self.workload
 
     # What its processes say.
 
