@@ -14,7 +14,7 @@ import dockerfile as buildkit
 
 from interlock.errors import SwapError
 from interlock.swap.dockerfile import parse_instructions
-from interlock.swap.edits import reverted, swapped_dockerfile
+from interlock.swap.files import reverted_file, swapped_dockerfile
 from tests.swap.samples import FREE, ODD_LINES
 
 LINES = [
@@ -138,7 +138,7 @@ def differences(text: str) -> Iterator[str]:
         return
     yield "swapped"
     try:
-        same = reverted(after) == text
+        same = reverted_file("D", after) == text
     except SwapError:
         same = False
     if not same:

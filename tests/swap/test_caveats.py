@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from interlock.swap.caveats import Caveat, Weight, by_weight
-from interlock.swap.edits import swapped_dockerfile
+from interlock.swap.files import swapped_dockerfile
 from interlock.swap.image_names import NewImage
 from tests.swap.samples import FREE, PLAIN, PYPY
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from interlock.errors import SwapError
 from interlock.swap.dockerfile import parse_instructions, read_dockerfile
-from interlock.swap.edits import reverted, swapped_dockerfile
+from interlock.swap.files import reverted_file, swapped_dockerfile
 from interlock.swap.image_names import NewImage
 from tests.swap.differential import counted
 from tests.swap.grammar import grammatical
@@ -58,7 +58,7 @@ def test_a_swap_and_a_second_one_come_back_byte_for_byte(
     text: str, first: NewImage, second: NewImage, paths: bool
 ) -> None:
     once = swapped(text, first, paths=paths)
-    assert reverted(once) == text
+    assert reverted_file("D", once) == text
     assert swapped(once, second, paths=paths) == swapped(text, second, paths=paths)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from interlock.errors import SwapError
 from interlock.swap.caveats import Weight
-from interlock.swap.edits import swapped_dockerfile
+from interlock.swap.files import swapped_dockerfile
 from interlock.swap.image_names import parse_name
 from interlock.swap.other_bases import has_older_libraries, instead
 from tests.swap.samples import PLAIN
