@@ -21,8 +21,9 @@ AT_COMMAND = (
 )
 APT = re.compile(rf"{AT_COMMAND}(?:apt-get|apt|aptitude)\b[^;&|\n]*\binstall\b([^;&|\n]*)", re.MULTILINE)
 PIP = re.compile(r"\bpip[\d.]*\s+(?:--\S+\s+)*(?:install|wheel|download)\b")
-# Of Debian, with its own libpython.
+# Of Debian, with its own libpython, and that itself.
 EMBEDDING = re.compile(r"(?:uwsgi-plugin-(?:asyncio-)?python3|libapache2-mod-wsgi-py3)(?:=\S*)?")
+LIBPYTHON = re.compile(r"libpython3(?:\.\d+)?(?:-dev)?(?:=\S*)?")
 # Signs between commands, and how much of a command is looked at.
 COMMANDS, LONGEST_COMMAND = re.compile(r"([;&|\n])"), 4096
 # What names a user, a folder or a text, and runs nothing of that name.

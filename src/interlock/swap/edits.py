@@ -19,7 +19,7 @@ from interlock.swap.beside import Beside
 from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.dockerfile import BOM, Argument, Dockerfile, Instruction, Span, Stage, line_of
 from interlock.swap.image_names import Maker, NewImage
-from interlock.swap.paths import ANY_STAGE, FoundVersion, VersionedInstruction, version_tokens, versioned_instructions
+from interlock.swap.paths import ANY_STAGE, FoundVersion, VersionToken, version_tokens, versioned_instructions
 from interlock.swap.stage_caveats import caveats
 from interlock.untrusted import parse_json
 
@@ -190,7 +190,7 @@ def swapped_stages(  # noqa: PLR0913  the file with its folder, what of it, and 
     versions = [*_path_edits(before.text, versioned)] if paths else []
     made = Edits(before.text, [*added, *(edit for edits in images.values() for edit in edits), *versions])
     warnings = sorted(dict.fromkeys([*caveats(before, chosen, to, beside), *told]), key=lambda warning: warning.line)
-    changes = (change for instruction in versioned for change in instruction.changes)
+    changes = (token.change for _, tokens in versioned for token in tokens if token.change is not None)
     return replace(
         result_of(made, back, warnings, (replace(change, edited=change.edited and paths) for change in changes)),
         arguments=frozenset(name for name in images if isinstance(name, str)),
@@ -267,23 +267,21 @@ def _from_edits(text: str, stage: Stage, to: NewImage) -> Iterator[Edit]:
     yield Edit(stage.token.span, new)
 
 
-def _path_edits(text: str, versioned: Sequence[VersionedInstruction]) -> Iterator[Edit]:
+def _path_edits(text: str, versioned: Sequence[tuple[Instruction, Sequence[VersionToken]]]) -> Iterator[Edit]:
     """Yield the edits of versions; the one comment of an instruction keeps those of stages that were swapped before."""
     above = swap_comments(text)
-    for changed in versioned:
-        changes = [token.change if token.change and token.change.edited else None for token in changed.tokens]
-        if not any(changes):
+    for instruction, tokens in versioned:
+        edited = [Edit(token.span, token.change.new) for token in tokens if token.change and token.change.edited]
+        if not edited:
             continue
-        was = [token.text if change else LEFT_ALONE for token, change in zip(changed.tokens, changes, strict=True)]
-        held = next((other for other in above.get(changed.instruction.line, []) if other.kind == PATHS_WERE), None)
+        was = [token.text if token.change and token.change.edited else LEFT_ALONE for token in tokens]
+        held = next((other for other in above.get(instruction.line, []) if other.kind == PATHS_WERE), None)
         if held is None:
-            yield comment_edit(text, changed.instruction.start, " ".join([PATHS_WERE, *was]))
+            yield comment_edit(text, instruction.start, " ".join([PATHS_WERE, *was]))
         else:
             both = [old if new == LEFT_ALONE else new for new, old in zip(was, held.content.split(), strict=True)]
             yield Edit(held.span, held.span.of(text).replace(held.content, " ".join(both)))
-        for token, change in zip(changed.tokens, changes, strict=True):
-            if change is not None:
-                yield Edit(token.span, change.new)
+        yield from edited
 
 
 def undo_edits(dockerfile: Dockerfile, chosen: Collection[int] | None, file: str) -> list[Edit]:
