@@ -356,7 +356,7 @@ class Variant(VariantFile):
         release = next((fallback for fallback in self.fallbacks if fallback.version == version), None)
         if release is None or self.interpreter is None:
             return self.model_copy(update={"fallbacks": []})
-        source = self.interpreter.model_copy(update={key: getattr(release, key) for key in Download.model_fields})
+        source = self.interpreter.model_copy(update=release.as_download)
         return self.model_copy(update={"version": version, "interpreter": source, "fallbacks": []})
 
     @property
