@@ -298,15 +298,11 @@ def _with_sources(
         ]
     asked = given.pop("optimise", None)
     if asked is not None:
-        given["optimise"] = asked.filled_in(_optimisation(asked.like, path, optimisations))
+        if asked.like is not None and asked.like not in optimisations:
+            found, todo = f"{OPTIMISATIONS} has no table '{asked.like}'", nearest(asked.like, optimisations)
+            raise CatalogError(file=path, key="optimise.like", found=found, todo=todo)
+        given["optimise"] = asked.filled_in(optimisations[asked.like] if asked.like else Optimisation())
     return parse(root, root / f"variants/{name}.toml", Variant, {**given, "name": name})
-
-
-def _optimisation(name: str | None, path: str, known: Mapping[str, Optimisation]) -> Optimisation | None:
-    if name is not None and name not in known:
-        found = f"{OPTIMISATIONS} has no table '{name}'"
-        raise CatalogError(file=path, key="optimise.like", found=found, todo=nearest(name, known))
-    return known[name] if name else None
 
 
 def _require_one_version(path: str, file: VariantFile) -> None:

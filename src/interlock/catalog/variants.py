@@ -214,10 +214,9 @@ class OptimisedLike(Optimisation):
 
     like: Name | None = Field(default=None, description="The optimisation: a table of variants/optimisations.toml.")
 
-    def filled_in(self, known: Optimisation | None) -> Optimisation:
+    def filled_in(self, known: Optimisation) -> Optimisation:
         """Return the optimisation of this name with what is said here."""
-        given = {key: getattr(self, key) for key in self.model_fields_set - {"like"}}
-        return (known or Optimisation()).model_copy(update=given)
+        return known.model_copy(update={key: getattr(self, key) for key in self.model_fields_set - {"like"}})
 
 
 class Mode(Data):
