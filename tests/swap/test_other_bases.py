@@ -42,15 +42,6 @@ def test_a_system_with_an_older_c_library_is_told_by_its_name(image: str, trixie
 
 
 @pytest.mark.parametrize(
-    "base", ["redhat/ubi9:9.4", "nvidia/cuda:12.4.1-base-ubuntu22.04", "gcr.io/distroless/cc-debian12"]
-)
-def test_an_interpreter_that_is_copied_there_is_told(base: str) -> None:
-    text = f"FROM python:3.13-slim AS py\nFROM {base}\nCOPY --from=py /usr/local /usr/local\n"
-    found = swapped_dockerfile(text, PLAIN, None, paths=False).warnings
-    assert [(one.line, one.weight) for one in found] == [(3, Weight.BREAKS)]
-
-
-@pytest.mark.parametrize(
     "image",
     [
         "mcr.microsoft.com/playwright/python:v1.48.0-noble",
