@@ -390,10 +390,8 @@ class Variant(VariantFile):
         """Return where the interpreter comes from."""
         if self.archives:
             return SourceKind.ARCHIVE
-        for kind in (SourceKind.IMAGE, SourceKind.PREFIX, SourceKind.PACKAGES):
-            if getattr(self, kind) is not None:
-                return kind
-        return SourceKind.SOURCE
+        others = (SourceKind.IMAGE, SourceKind.PREFIX, SourceKind.PACKAGES)
+        return next((kind for kind in others if getattr(self, kind) is not None), SourceKind.SOURCE)
 
     @property
     def parts(self) -> list[Source | Library]:
