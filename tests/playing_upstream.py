@@ -33,10 +33,12 @@ class Playing:
         return f"{self.url}/debian"
 
     def list(self, *versions: str) -> None:
-        self.served["/ftp/"] = "".join(map(LISTED.format, versions)).encode()
+        """More releases in upstream's list."""
+        self.served["/ftp/"] = self.served.get("/ftp/", b"") + "".join(map(LISTED.format, versions)).encode()
 
     def release(self, version: str, *, signer: str = "manager", signed: bytes | None = None) -> bytes:
-        """A release with its signature, in upstream's folder; the bytes that are signed may be others."""
+        """A release with its signature, in upstream's folder and list; the bytes that are signed may be others."""
+        self.list(version)
         data = f"the source of {version}\n".encode() * 100
         file = f"/ftp/{version}/Python-{version}.tar.xz"
         self.served[file] = data

@@ -72,6 +72,17 @@ def test_tables_of_ones_own_are_read_besides_those_that_are_installed(service: P
     assert paths.own[0].words.startswith(str(paths.own[0].path))
 
 
+def test_claims_of_ones_own_are_read_besides_those_that_are_installed(service: Path) -> None:
+    shipped = catalogs.load_claims(ROOT)
+    text = (ROOT / "workloads/claims.toml").read_text()
+    claim = text[text.index(f"[claims.{shipped[0].name}]") :].partition("\n\n")[0]
+    own = claim.replace(shipped[0].name, "mine").replace('source = "gnu-pth"', 'source = "ours"')
+    put(service, "workloads/claims.toml", f'[sources.ours]\nauthor = "a"\ntitle = "b"\ndate = "2026"\n{own}\n')
+    known = catalogs.load_claims_file(ProjectPaths.find().root)
+    assert known.claims.keys() == {*(one.name for one in shipped), "mine"}
+    assert known.claims["mine"].source.author == "a"
+
+
 def test_a_file_that_is_changed_afterwards_is_read_as_it_is(service: Path) -> None:
     text = (ROOT / "variants/cpython-3.14.toml").read_text()
     mine = put(service, "variants/mine.toml", text.replace('tag = "3.14"', 'tag = "mine"'))

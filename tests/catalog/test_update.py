@@ -158,7 +158,6 @@ def test_a_newer_release_that_upstream_signed_is_taken_with_the_sum_of_its_file(
 
 
 def test_a_download_is_told_with_its_size_before_it_begins(world: Playing, run: Runs) -> None:
-    world.list("3.13.18")
     size = len(world.release("3.13.18"))
     said = run().said
     assert f"fetch   {world.url}/ftp/3.13.18/Python-3.13.18.tar.xz, {size / 1e6:.1f} MB" in said
@@ -175,7 +174,6 @@ def test_where_upstream_is_silent_debians_signed_index_gives_the_sum(world: Play
 
 
 def test_where_both_say_the_same_sum_both_are_named(world: Playing, run: Runs) -> None:
-    world.list("3.13.18")
     world.debian("sid", {"3.13.18": sha256_of(world.release("3.13.18"))})
     words = run().data["sources"]["3.13.18"]["sum_from"].split("; ")
     assert len(words) == 2
@@ -183,7 +181,6 @@ def test_where_both_say_the_same_sum_both_are_named(world: Playing, run: Runs) -
 
 
 def test_a_file_without_a_signature_is_taken_if_debian_signed_its_sum_and_else_left(world: Playing, run: Runs) -> None:
-    world.list("3.13.18")
     data = world.release("3.13.18")
     del world.served["/ftp/3.13.18/Python-3.13.18.tar.xz.asc"]
     left = run()
@@ -207,20 +204,17 @@ def test_a_release_that_is_listed_but_not_there_yet_gives_way_to_the_newest_that
     ],
 )
 def test_a_forged_release_is_refused(world: Playing, run: Runs, forged: dict[str, Any]) -> None:
-    world.list("3.13.18")
     world.release("3.13.18", **forged)
     assert refusal(run).key.endswith("/3.13.18/Python-3.13.18.tar.xz.asc")
 
 
 def test_a_signature_that_is_none_is_refused(world: Playing, run: Runs) -> None:
-    world.list("3.13.18")
     world.release("3.13.18")
     world.served["/ftp/3.13.18/Python-3.13.18.tar.xz.asc"] = b"[GNUPG:] VALIDSIG ABC 2026-01-01 1\n"
     refusal(run)
 
 
 def test_a_sum_on_which_upstream_and_debian_disagree_is_refused(world: Playing, run: Runs) -> None:
-    world.list("3.13.18")
     world.release("3.13.18")
     world.debian("sid", {"3.13.18": "a" * 64})
     assert "a" * 64 in refusal(run).found
@@ -232,7 +226,6 @@ def test_a_signature_of_a_key_whose_copy_has_ended_does_not_count(world: Playing
                 "ended@example.org", "ed25519", "sign", "30d")  # fmt: skip
     key = keyring.gpg("--armor", "--export", "ended@example.org")
     (tmp_path / "variants/keys/manager.asc").write_bytes(key)
-    world.list("3.13.18")
     data = world.release("3.13.18")
     file = "/ftp/3.13.18/Python-3.13.18.tar.xz.asc"
 
@@ -309,7 +302,6 @@ def test_what_is_longer_than_it_may_be_is_no_answer(world: Playing, run: Runs, t
 
 
 def test_a_file_that_ends_too_early_is_not_there(world: Playing, run: Runs) -> None:
-    world.list("3.13.18")
     data = world.release("3.13.18")
     world.lengths["/ftp/3.13.18/Python-3.13.18.tar.xz"] = len(data) + 1
     assert run().lines == []
@@ -345,7 +337,6 @@ def test_comments_and_order_stay(world: Playing, run: Runs) -> None:
 
 
 def test_comments_in_front_of_the_next_table_outlive_the_one_that_goes(world: Playing, run: Runs) -> None:
-    world.list("3.13.18")
     world.release("3.13.18")
     world.served["/debian/pool/main/p/python3.13/python3.13_3.13.5.orig.tar.xz"] = b"the newest in Debian"
     taken = run()
@@ -387,7 +378,6 @@ def test_a_source_that_somebody_still_names_stays(world: Playing, run: Runs) -> 
 
 
 def test_a_second_run_changes_nothing(world: Playing, run: Runs) -> None:
-    world.list("3.13.18")
     world.release("3.13.18")
     first = run()
     again = run(text=first.after.replace("{", "{{").replace("}", "}}"))
@@ -411,7 +401,6 @@ def own_sigstore(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> OwnSigstore
 
 
 def test_a_release_that_is_signed_with_sigstore_is_taken(world: Playing, run: Runs, own_sigstore: OwnSigstore) -> None:
-    world.list("3.14.2")
     data = world.release("3.14.2")
     world.served["/ftp/3.14.2/Python-3.14.2.tar.xz.sigstore"] = own_sigstore.sign(data, *MANAGER)
     release = run("3.14").data["sources"]["3.14.2"]
@@ -431,7 +420,6 @@ def test_a_release_that_is_signed_with_sigstore_is_taken(world: Playing, run: Ru
 def test_a_forged_bundle_is_refused(
     world: Playing, run: Runs, own_sigstore: OwnSigstore, data: bytes | None, identity: str, issuer: str
 ) -> None:
-    world.list("3.14.2")
     real = world.release("3.14.2")
     bundle = own_sigstore.sign(real if data is None else data, identity, issuer)
     world.served["/ftp/3.14.2/Python-3.14.2.tar.xz.sigstore"] = bundle
@@ -441,7 +429,6 @@ def test_a_forged_bundle_is_refused(
 @pytest.mark.parametrize("bundle", [b"", b"{}", b"[" * 100_000, b"\xff"])
 @pytest.mark.usefixtures("own_sigstore")
 def test_a_bundle_that_is_none_is_refused(world: Playing, run: Runs, bundle: bytes) -> None:
-    world.list("3.14.2")
     world.release("3.14.2")
     world.served["/ftp/3.14.2/Python-3.14.2.tar.xz.sigstore"] = bundle
     refusal(run, "3.14")
@@ -449,7 +436,6 @@ def test_a_bundle_that_is_none_is_refused(world: Playing, run: Runs, bundle: byt
 
 @pytest.mark.usefixtures("own_sigstore")
 def test_a_bundle_of_another_sigstore_is_refused(world: Playing, run: Runs) -> None:
-    world.list("3.14.2")
     data = world.release("3.14.2")
     world.served["/ftp/3.14.2/Python-3.14.2.tar.xz.sigstore"] = OwnSigstore().sign(data, *MANAGER)
     refusal(run, "3.14")

@@ -188,7 +188,6 @@ def _load(text: str) -> object:
 def _names(text: str) -> object:
     """Names of images as they stand in users' files, with variables."""
     name = image_names.parse_name(text)
-    image_names.is_local(name)
     with contextlib.suppress(variables.NoValue):
         variables.expand(text, {"VERSION": "3.13", "A": "$A"})
     variables.sole_variable(text)

@@ -10,7 +10,7 @@ import pytest
 from interlock.catalog.project import Catalog
 from interlock.engine.packages.installer import ImageInstaller
 from interlock.results.experiments import PackageSet, State
-from interlock.swap.edits import swapped_dockerfile
+from interlock.swap.files import swapped_dockerfile
 from interlock.swap.image_names import new_image
 from tests.integration.images import Images
 

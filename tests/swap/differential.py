@@ -8,67 +8,59 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import dockerfile as buildkit
 
 from interlock.errors import SwapError
 from interlock.swap.dockerfile import parse_instructions
-from interlock.swap.edits import reverted, swapped_dockerfile
+from interlock.swap.files import reverted_file, swapped_dockerfile
 from tests.swap.samples import FREE, ODD_LINES
 
 LINES = [
     *ODD_LINES,
-    *(
-        "# c",
-        "#escape=`",
-        "# escape = `",
-        "# check=skip=all",
-        "# syntax=x",
-        "\\ ",
-        "  AS x",
-        "  c=d",
-        'c"',
-        "E F",
-        "E1",
-        "E2",
-    ),
-    *(
-        'RUN ["a"] <<EOF',
-        'COPY ["a","b"] <<EOF',
-        'CMD ["x"] <<EOF',
-        "ONBUILD COPY <<EOF /x",
-        "ADD <<EOF /x",
-        "RUN a \\\\",
-    ),
-    *(
-        "FROM --platform= python:3.12",
-        "FROM --platform=$X --x python:3.12 AS a",
-        "FROM -- python:3.12",
-        "FROM python:3.12 \\",
-    ),
-    *(
-        "ARG V=3.12.4",
-        "FROM python:${V%.*}-slim",
-        "ENV A=b \\",
-        "ENV A b \\",
-        'LABEL a="b \\',
-        "RUN python3.12 \\",
-        "RUN a ` ",
-    ),
-    *(
-        'COPY --from=a <<E1 <<"E2" /x',
-        "RUN cat <<'E F'",
-        "HEALTHCHECK CMD a <<EOF",
-        "RUN a <<EOF && b <<E1",
-        "RUN echo '<<EOF'",
-    ),
+    "# c",
+    "#escape=`",
+    "# escape = `",
+    "# check=skip=all",
+    "# syntax=x",
+    "\\ ",
+    "  AS x",
+    "  c=d",
+    'c"',
+    "E F",
+    "E1",
+    "E2",
+    'RUN ["a"] <<EOF',
+    'COPY ["a","b"] <<EOF',
+    'CMD ["x"] <<EOF',
+    "ONBUILD COPY <<EOF /x",
+    "ADD <<EOF /x",
+    "RUN a \\\\",
+    "FROM --platform= python:3.12",
+    "FROM --platform=$X --x python:3.12 AS a",
+    "FROM -- python:3.12",
+    "FROM python:3.12 \\",
+    "ARG V=3.12.4",
+    "FROM python:${V%.*}-slim",
+    "ENV A=b \\",
+    "ENV A b \\",
+    'LABEL a="b \\',
+    "RUN python3.12 \\",
+    "RUN a ` ",
+    'COPY --from=a <<E1 <<"E2" /x',
+    "RUN cat <<'E F'",
+    "HEALTHCHECK CMD a <<EOF",
+    "RUN a <<EOF && b <<E1",
+    "RUN echo '<<EOF'",
 ]
 STARTS = ["FROM python:3.12", "FROM python:3.12-slim AS a", "# escape=`", "#escape=\\", "# syntax=docker/dockerfile:1"]
 DAMAGE = "\\`'\"<# \t$={}[]-\x0b"
 # The parser in the package `dockerfile` is older than patterns of variables, behind which it finds no heredoc, and than
 # the directive `check`, behind which it finds no other.
 OLDER = (("<<", "%"), ("check", "escape"))
+QUOTES = str.maketrans("", "", "\"'\\`")
+# Line and keyword of an instruction and, of a FROM, its flags without quotes and its words.
 Read = tuple[int, str, tuple[str, ...], tuple[str, ...]]
 
 
@@ -88,41 +80,26 @@ def texts(seed: int) -> Iterator[str]:
         yield chance.choice(["", "", "", "\ufeff"]) + (text if chance.random() < 0.8 else text.rstrip("\r\n"))
 
 
-def without_quotes(words: Iterator[str]) -> tuple[str, ...]:
-    return tuple(word.translate(str.maketrans("", "", "\"'\\`")) for word in words)
+def read(line: int, keyword: str, flags: Iterable[str], words: Iterable[str]) -> Read:
+    if keyword != "FROM":
+        return line, keyword, (), ()
+    return line, keyword, tuple(flag.translate(QUOTES) for flag in flags), tuple(words)
 
 
 def ours(text: str) -> list[Read]:
     return [
-        (
-            one.line,
-            one.keyword,
-            *(
-                (without_quotes(word.text for word in one.flags), tuple(word.text for word in one.arguments))
-                if one.keyword == "FROM"
-                else ((), ())
-            ),
-        )
+        read(one.line, one.keyword, (flag.text for flag in one.flags), (word.text for word in one.arguments))
         for one in parse_instructions(text)
     ]
 
 
 def buildkits(text: str) -> list[Read] | None:
-    """What BuildKit reads; None for what it refuses."""
+    """What BuildKit reads, but for lines of signs alone; None for what it refuses."""
     try:
-        read = buildkit.parse_string(text)
-    except buildkit.GoParseError:
+        found = buildkit.parse_string(text)
+    except (buildkit.GoParseError, UnicodeEncodeError):
         return None
-    if any(one.cmd is None for one in read):  # a line of signs alone
-        return None
-    return [
-        (
-            one.start_line,
-            one.cmd.upper(),
-            *((without_quotes(iter(one.flags)), tuple(one.value)) if one.cmd.upper() == "FROM" else ((), ())),
-        )
-        for one in read
-    ]
+    return [read(one.start_line, one.cmd.upper(), one.flags, one.value) for one in found if one.cmd]
 
 
 def differences(text: str) -> Iterator[str]:
@@ -138,10 +115,10 @@ def differences(text: str) -> Iterator[str]:
         return
     yield "swapped"
     try:
-        same = reverted(after) == text
+        back = reverted_file("D", after)
     except SwapError:
-        same = False
-    if not same:
+        back = "refused"
+    if back != text:
         yield "NOT BACK"
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import strategies as st
 
+from interlock.swap.caveats import Weight
+from interlock.swap.files import swapped_file
 from interlock.swap.image_names import NewImage
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -21,22 +24,19 @@ FREE = NewImage(
     differences={},
     free_threaded=True,
 )
-PLAIN = NewImage(
+PLAIN = replace(
+    FREE,
     reference=f"registry.example.com:5000/interlock/python:3.13-trixie@{DIGEST}",
     variant="cpython-3.13",
     python="3.13",
-    implementation="python",
-    suite="trixie",
-    unoptimised=False,
-    differences={},
+    free_threaded=False,
 )
-PYPY = NewImage(
+PYPY = replace(
+    PLAIN,
     reference="localhost/interlock/python:3.11-pypy-trixie",
     variant="pypy-3.11",
     python="3.11",
     implementation="pypy",
-    suite="trixie",
-    unoptimised=False,
     differences={"pip": "PyPy has no pip until `python -m ensurepip` is run"},
 )
 
@@ -131,3 +131,18 @@ def corpus(pattern: str) -> list[Path]:
 
 def text_of(path: Path) -> str:
     return path.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def weighed(file: str, text: str, to: NewImage = PLAIN) -> list[tuple[int, Weight]]:
+    """The line and the weight of each warning of a swap."""
+    return [(one.line, one.weight) for one in swapped_file(file, text, to, None, paths=False).warnings]
+
+
+def heavy(file: str, text: str, to: NewImage = PLAIN) -> list[tuple[int, Weight]]:
+    """The same without what is to know."""
+    return [told for told in weighed(file, text, to) if told[1] is not Weight.KNOW]
+
+
+def breaks(file: str, text: str, to: NewImage = PLAIN) -> list[int]:
+    """The lines that break."""
+    return [line for line, weight in weighed(file, text, to) if weight is Weight.BREAKS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.swap.contexts import context_names
-from interlock.swap.edits import swapped_dockerfile
+from interlock.swap.files import swapped_dockerfile
 from tests.swap.samples import PLAIN
 
 DIGEST = f"sha256:{'1' * 64}"

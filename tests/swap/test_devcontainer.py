@@ -7,8 +7,7 @@ import pytest
 from interlock.errors import SwapError
 from interlock.swap.caveats import Weight
 from interlock.swap.devcontainer import read_devcontainer
-from interlock.swap.files import swapped_file
-from tests.swap.samples import PLAIN
+from tests.swap.samples import weighed
 
 
 @pytest.mark.parametrize(
@@ -64,11 +63,10 @@ def test_what_is_no_json_is_refused_with_its_line(text: str, line: int) -> None:
 )
 def test_a_feature_whose_python_comes_first_in_path_is_told(feature: str, told: bool) -> None:
     text = f'{{\n"image": "python:3.13-slim",\n"features": {{\n{feature}\n}}}}'
-    found = swapped_file("devcontainer.json", text, PLAIN, None, paths=False).warnings
-    assert [(one.line, one.weight) for one in found] == ([(4, Weight.BREAKS)] if told else [])
+    assert weighed("devcontainer.json", text) == ([(4, Weight.BREAKS)] if told else [])
 
 
 @pytest.mark.parametrize("features", ["[]", '"x"', "null", "{}", '{"a": null, "b": [1]}'])
 def test_features_of_another_form_say_nothing(features: str) -> None:
     text = f'{{"features": {features}, "image": "python:3.13-slim"}}'
-    assert swapped_file("devcontainer.json", text, PLAIN, None, paths=False).warnings == ()
+    assert weighed("devcontainer.json", text) == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from interlock.errors import SwapError
 from interlock.swap.dockerfile import read_dockerfile
-from interlock.swap.edits import reverted, swapped_dockerfile
+from interlock.swap.files import reverted_file, swapped_dockerfile
 from interlock.swap.image_names import NewImage
 from tests.swap.samples import FREE, PLAIN, PYPY, python_dockerfiles
 
@@ -31,7 +31,7 @@ def or_nothing(text: str, to: NewImage, paths: bool, stage: str | None = None) -
 
 @given(python_dockerfiles, new_images, st.booleans())
 def test_a_swap_taken_back_is_the_file_as_it_was(text: str, to: NewImage, paths: bool) -> None:
-    assert reverted(or_nothing(text, to, paths)) == text
+    assert reverted_file("D", or_nothing(text, to, paths)) == text
 
 
 @given(python_dockerfiles, new_images)
@@ -58,7 +58,7 @@ def test_stages_swapped_one_by_one_and_taken_back_are_the_file_as_it_was(
     assume(stages)
     after = text_after(text, to, stages[first % len(stages)], paths=paths)
     again = text_after(after, other, stages[second % len(stages)], paths=not paths)
-    assert reverted(again) == reverted(after) == text
+    assert reverted_file("D", again) == reverted_file("D", after) == text
 
 
 def test_the_original_stands_in_a_comment_above_the_from_line() -> None:
@@ -112,7 +112,7 @@ def test_an_image_over_two_lines_comes_back_as_it_was() -> None:
     text = "FROM python:3.\\\n12-slim AS a\n"
     after = text_after(text)
     assert f"\nFROM {PLAIN.reference} AS a\n" in after
-    assert reverted(after) == text
+    assert reverted_file("D", after) == text
 
 
 def test_all_stages_of_one_python_are_swapped_and_others_stay() -> None:
@@ -146,7 +146,7 @@ def test_one_stage_can_be_swapped_again_while_another_keeps_its_swap() -> None:
         "# interlock: paths were python3.12 python3.12",
         "COPY --from=a /lib/python3.13 /lib/python3.14t",
     ]
-    assert reverted(one) == text
+    assert reverted_file("D", one) == text
 
 
 @pytest.mark.parametrize(
@@ -187,35 +187,36 @@ TEXT = "FROM python:3.12 AS a\nRUN python3.12\nFROM python:3.12 AS b\nCMD python
 
 
 def test_a_file_that_was_never_swapped_stays() -> None:
-    assert reverted(TEXT) == TEXT
+    assert reverted_file("D", TEXT) == TEXT
 
 
 def test_one_stage_comes_back_alone() -> None:
-    after = swapped_dockerfile(TEXT, FREE, None, paths=True).text
-    back = reverted(after, "a")
+    after = text_after(TEXT, FREE, paths=True)
+    back = reverted_file("D", after, "a")
     assert back.startswith(
         "FROM python:3.12 AS a\nRUN python3.12\n# interlock: was python:3.12\nFROM localhost/interlock/"
     )
-    assert reverted(back) == TEXT
+    assert reverted_file("D", back) == TEXT
 
 
 def test_a_shared_arg_comes_back_with_all_of_its_stages() -> None:
     text = "ARG B=python:3.12\nFROM $B AS a\nFROM $B AS b\n"
-    after = swapped_dockerfile(text, PLAIN, None, paths=False).text
-    assert reverted(after, "a") == after
-    assert reverted(after) == text
+    after = text_after(text)
+    assert reverted_file("D", after, "a") == after
+    assert reverted_file("D", after) == text
 
 
 def test_what_was_added_since_the_swap_stays() -> None:
-    after = swapped_dockerfile(TEXT, PLAIN, None, paths=False).text
-    edited = after.replace(" AS a", " AS base").replace("RUN python3.12", "RUN python3 -V\nRUN true")
-    assert reverted(edited) == TEXT.replace(" AS a", " AS base").replace("RUN python3.12", "RUN python3 -V\nRUN true")
+    def edited(text: str) -> str:
+        return text.replace(" AS a", " AS base").replace("RUN python3.12", "RUN python3 -V\nRUN true")
+
+    assert reverted_file("D", edited(text_after(TEXT))) == edited(TEXT)
 
 
 def test_the_heredoc_of_an_instruction_is_no_comment() -> None:
     text = "FROM python:3.12\nRUN <<E\n# interlock: was x\nFROM y\nE\n"
-    assert reverted(text) == text
-    assert reverted(swapped_dockerfile(text, PLAIN, None, paths=False).text) == text
+    assert reverted_file("D", text) == text
+    assert reverted_file("D", text_after(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -233,10 +234,10 @@ def test_the_heredoc_of_an_instruction_is_no_comment() -> None:
 )
 def test_a_comment_that_does_not_fit_is_refused_with_its_line(text: str, line: int) -> None:
     with pytest.raises(SwapError) as raised:
-        reverted(text, file="D")
+        reverted_file("D", text)
     assert raised.value.file == f"D:{line}"
 
 
 def test_a_stage_that_does_not_exist_is_refused() -> None:
     with pytest.raises(SwapError, match="'c'"):
-        reverted(TEXT, "c")
+        reverted_file("D", TEXT, "c")

@@ -126,11 +126,6 @@ def test_the_way_out_of_a_difference_is_a_variant_of_the_same_python_that_does_n
     assert new_image(variant, "x", others[1:]).ways_out == {}
 
 
-def test_what_others_compiled_is_not_called_unoptimised() -> None:
-    assert not new_image(make_variant(**FROM_PACKAGES, optimised_by=[]), "x").unoptimised
-    assert new_image(make_variant(), "x").unoptimised
-
-
 def test_a_new_image_knows_its_profiles_and_whether_a_registry_has_it() -> None:
     variant = make_variant(
         **FROM_PACKAGES,
@@ -144,10 +139,5 @@ def test_a_new_image_knows_its_profiles_and_whether_a_registry_has_it() -> None:
 
 def test_only_what_is_known_to_have_neither_pgo_nor_lto_is_called_unoptimised() -> None:
     """Of Debian's python3.13, which has both, a swap said that it has neither."""
-    theirs = make_variant(**FROM_PACKAGES, optimised_by=["PGO", "LTO"])
-    unknown = make_variant(**FROM_PACKAGES)
-    assert [new_image(one, "x").unoptimised for one in (make_variant(), theirs, unknown)] == [
-        True,
-        False,
-        False,
-    ]
+    theirs = [make_variant(**FROM_PACKAGES, optimised_by=by) for by in (["PGO", "LTO"], [], None)]
+    assert [new_image(one, "x").unoptimised for one in (make_variant(), *theirs)] == [True, False, False, False]

@@ -6,7 +6,7 @@ import pytest
 
 from interlock.errors import SwapError
 from interlock.swap.caveats import Weight
-from interlock.swap.edits import swapped_dockerfile
+from interlock.swap.files import swapped_dockerfile
 from interlock.swap.image_names import parse_name
 from interlock.swap.other_bases import has_older_libraries, instead
 from tests.swap.samples import PLAIN
@@ -39,15 +39,6 @@ from tests.swap.samples import PLAIN
 def test_a_system_with_an_older_c_library_is_told_by_its_name(image: str, trixie: bool, bookworm: bool) -> None:
     assert has_older_libraries(parse_name(image), "trixie") == trixie
     assert has_older_libraries(parse_name(image), "bookworm") == bookworm
-
-
-@pytest.mark.parametrize(
-    "base", ["redhat/ubi9:9.4", "nvidia/cuda:12.4.1-base-ubuntu22.04", "gcr.io/distroless/cc-debian12"]
-)
-def test_an_interpreter_that_is_copied_there_is_told(base: str) -> None:
-    text = f"FROM python:3.13-slim AS py\nFROM {base}\nCOPY --from=py /usr/local /usr/local\n"
-    found = swapped_dockerfile(text, PLAIN, None, paths=False).warnings
-    assert [(one.line, one.weight) for one in found] == [(3, Weight.BREAKS)]
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,9 @@ import pytest
 from interlock.swap.caveats import Weight
 from interlock.swap.files import swapped_file
 from interlock.swap.image_names import NewImage
-from tests.swap.samples import FREE, PLAIN, PYPY
+from tests.swap.samples import FREE, PLAIN, PYPY, heavy, weighed
 
 BREAKS, MAY_BREAK = Weight.BREAKS, Weight.MAY_BREAK
-
-
-def heavy(file: str, text: str, to: NewImage = PLAIN) -> list[tuple[int, Weight]]:
-    """The line and the weight of each warning, without what is to know."""
-    found = swapped_file(file, text, to, None, paths=False).warnings
-    return [(one.line, one.weight) for one in found if one.weight is not Weight.KNOW]
 
 
 def of_line(line: str, to: NewImage = PLAIN) -> list[Weight]:
@@ -62,8 +56,25 @@ def test_a_step_of_a_job_without_a_container_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    ("line", "told"),
     [
+        ("RUN uv python install 3.12", [BREAKS]),
+        ("ENV UV_PYTHON_PREFERENCE=only-managed", [BREAKS]),
+        ("RUN uv sync --managed-python", [BREAKS]),
+        ("RUN poetry env use 3.13", [MAY_BREAK]),
+        ("RUN conda create -n x python=3.13", [MAY_BREAK]),
+        ("RUN conda env create -f environment.yml", [MAY_BREAK]),
+        ("COPY pyproject.toml uv.lock .python-version ./", [Weight.KNOW]),
+        ("ENV PATH=/opt/conda/bin:$PATH", [BREAKS]),
+        ('ENV LANG=C PATH="/root/miniforge3/bin:${PATH}"', [BREAKS]),
+        ("ENV PATH /root/.pyenv/shims:$PATH", [BREAKS]),
+        ("ENV PATH=/app/.venv/bin:$PATH", []),
+        ("ENV PATH=$PATH:/opt/conda/bin", []),
+        ('CMD ["conda", "run", "-n", "app", "python", "-m", "app"]', [BREAKS]),
+        ("RUN . /opt/conda/etc/profile.d/conda.sh && conda activate app && python -m app", [BREAKS]),
+        ('SHELL ["micromamba", "run", "-n", "app", "/bin/bash", "-c"]', [BREAKS]),
+        ("CMD exec /opt/conda/envs/app/bin/python -m app", [BREAKS]),
+        ("RUN /opt/miniconda3/bin/pip install x", [BREAKS]),
         ('CMD ["pixi", "run", "start"]', [BREAKS]),
         ("RUN pixi install --locked", [MAY_BREAK]),
         ("ENV PATH=/app/.pixi/envs/prod/bin:$PATH", [BREAKS]),
@@ -71,8 +82,8 @@ def test_a_step_of_a_job_without_a_container_is_not() -> None:
         ("COPY pixi.lock .", []),
     ],
 )
-def test_pixis_python_is_told(line: str, expected: list[Weight]) -> None:
-    assert of_line(line) == expected
+def test_a_line_that_takes_another_python_than_the_images_is_told(line: str, told: list[Weight]) -> None:
+    assert weighed("D", f"FROM python:3.13-slim\n{line}\n") == [(2, weight) for weight in told]
 
 
 @pytest.mark.parametrize(

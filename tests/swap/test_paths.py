@@ -8,7 +8,7 @@ import pytest
 
 from interlock.swap import paths
 from interlock.swap.dockerfile import parse_instructions, read_dockerfile
-from interlock.swap.edits import reverted, swapped_dockerfile
+from interlock.swap.files import reverted_file, swapped_dockerfile
 from interlock.swap.image_names import NewImage
 from interlock.swap.paths import FoundVersion
 from tests.swap.samples import FREE, PLAIN, PYPY
@@ -117,7 +117,7 @@ def test_a_stage_that_a_whole_python_is_copied_into_has_that_ones_versions(copie
     )
     result = swapped_dockerfile(text, FREE, None, paths=True)
     assert "3.12" not in "".join(line for line in result.text.splitlines() if not line.startswith("#"))
-    assert reverted(result.text) == text
+    assert reverted_file("D", result.text) == text
 
 
 def test_a_stage_that_only_packages_are_copied_into_keeps_its_versions() -> None:
@@ -205,7 +205,7 @@ def test_the_default_of_an_arg_is_a_path_unless_it_names_an_image() -> None:
     result = swapped_dockerfile(text, FREE, "s", paths=True)
     assert [path.old for path in result.paths] == ["python3.12", "python3.12"]
     assert "A=x.example/uv:python3.12 P=/lib/python3.14t Q=python3.14t\n" in result.text
-    assert reverted(result.text) == text
+    assert reverted_file("D", result.text) == text
 
 
 def test_of_a_word_that_is_longer_than_any_path_a_part_is_read() -> None:

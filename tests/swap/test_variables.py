@@ -7,7 +7,7 @@ import time
 import pytest
 
 from interlock.errors import SwapError
-from interlock.swap.edits import swapped_dockerfile
+from interlock.swap.files import swapped_dockerfile
 from interlock.swap.variables import NoValue, expand, name_pattern, sole_variable
 from tests.swap.samples import PLAIN
 

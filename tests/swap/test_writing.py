@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import resource
@@ -56,6 +57,16 @@ def test_the_mode_and_the_attributes_stay(tmp_path: Path) -> None:
     assert file.read_text() == "new"
     assert stat.S_IMODE(file.stat().st_mode) == 0o2640
     assert {name: os.getxattr(file, name) for name in attributes} == attributes
+
+
+def test_a_file_system_without_attributes_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    (tmp_path / "file").write_text("old")
+    monkeypatch.setattr(os, "listxattr", refuse)
+    replace(tmp_path / "file", "new")
+    assert (tmp_path / "file").read_text() == "new"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -9,16 +9,13 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel
 
 from interlock import untrusted
 from interlock.catalog import trained
 from interlock.catalog.claims import Claim, ClaimsFile, Question, QuestionsFile
 from interlock.catalog.overlay import OwnFile, lay, own_files, own_folder
 from interlock.catalog.published import Published, load_published
-from interlock.catalog.reading import load_files, load_table, parse, read_tables, read_toml
+from interlock.catalog.reading import load_files, load_table, parse, read_sections, read_toml
 from interlock.catalog.sources import FILE as SOURCES
 from interlock.catalog.sources import Download, Sources
 from interlock.catalog.sources import load as load_sources
@@ -210,7 +207,7 @@ def load_claims(root: Path, file: Path | None = None) -> list[Claim]:
 
 def load_claims_file(root: Path, file: Path | None = None) -> ClaimsFile:
     """Return all that a file of claims says; CatalogError for the first thing that is wrong, with its file and key."""
-    data = read_toml(root, file) if file else read_tables(root, CLAIMS)
+    data = read_toml(root, file) if file else read_sections(root, CLAIMS)
     return parse(root, file or root / CLAIMS, ClaimsFile, data)
 
 
@@ -294,30 +291,18 @@ def _with_sources(
     if given.get("interpreter") is not None:
         newest, *fallbacks = known.require(given["source"] or "", path, "source")
         given |= {"version": newest.version, "fallbacks": fallbacks}
-        given["interpreter"] = Source(**_fields(given["interpreter"]), **_download(newest))
+        given["interpreter"] = Source(**dict(given["interpreter"]), **newest.as_download)
         given["libraries"] = [
-            Library(**_fields(library), **_download(known.require(library.source, path, "libraries.source")[0]))
+            Library(**dict(library), **known.require(library.source, path, "libraries.source")[0].as_download)
             for library in given.get("libraries", [])
         ]
     asked = given.pop("optimise", None)
     if asked is not None:
-        given["optimise"] = asked.filled_in(_optimisation(asked.like, path, optimisations))
+        if asked.like is not None and asked.like not in optimisations:
+            found, todo = f"{OPTIMISATIONS} has no table '{asked.like}'", nearest(asked.like, optimisations)
+            raise CatalogError(file=path, key="optimise.like", found=found, todo=todo)
+        given["optimise"] = asked.filled_in(optimisations[asked.like] if asked.like else Optimisation())
     return parse(root, root / f"variants/{name}.toml", Variant, {**given, "name": name})
-
-
-def _optimisation(name: str | None, path: str, known: Mapping[str, Optimisation]) -> Optimisation | None:
-    if name is not None and name not in known:
-        found = f"{OPTIMISATIONS} has no table '{name}'"
-        raise CatalogError(file=path, key="optimise.like", found=found, todo=nearest(name, known))
-    return known[name] if name else None
-
-
-def _fields(item: BaseModel) -> dict[str, Any]:
-    return {key: getattr(item, key) for key in type(item).model_fields}
-
-
-def _download(source: Download) -> dict[str, Any]:
-    return {key: getattr(source, key) for key in Download.model_fields}
 
 
 def _require_one_version(path: str, file: VariantFile) -> None:

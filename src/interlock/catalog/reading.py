@@ -37,9 +37,21 @@ def read_toml(root: Path, path: Path) -> dict[str, Any]:
 
 
 def read_tables(root: Path, file: str) -> dict[str, Any]:
-    """Return the tables of a file, with those of the user's own file of this name where there is one."""
+    """Return the tables of a file; those of the user's own file of this name are added, or win by their names."""
+    known, own = _with_own(root, file)
+    return known | own
+
+
+def read_sections(root: Path, file: str) -> dict[str, Any]:
+    """Return the sections of a file, as [claims.NAME] is in `claims`; in each the user's own are added, or win."""
+    known, own = _with_own(root, file)
+    both = [key for key in known.keys() & own.keys() if isinstance(known[key], dict) and isinstance(own[key], dict)]
+    return known | own | {key: known[key] | own[key] for key in both}
+
+
+def _with_own(root: Path, file: str) -> tuple[dict[str, Any], dict[str, Any]]:
     own = root / OWN / file
-    return read_toml(root, root / file) | (read_toml(root, own) if own.is_file() else {})
+    return read_toml(root, root / file), read_toml(root, own) if own.is_file() else {}
 
 
 def load_table(root: Path, file: str, item: type[Item]) -> dict[str, Item]:

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 from packaging.version import Version as Number
 from pydantic import Field, StringConstraints, model_validator
 
-from interlock.catalog.overlay import OWN
 from interlock.catalog.reading import parse as parse_tables
-from interlock.catalog.reading import read_toml
+from interlock.catalog.reading import read_sections
 from interlock.catalog.types import (
     MACHINE,
     Data,
@@ -68,6 +67,11 @@ class Download(Data):
     unsigned: Text | None = Field(
         default=None, description="Why no signature is checked: who made one and what is missing, or that none is made."
     )
+
+    @property
+    def as_download(self) -> dict[str, Any]:
+        """Return what of it is a download's, by key: what has it too is built from it."""
+        return {key: getattr(self, key) for key in Download.model_fields}
 
 
 class Archive(Data):
@@ -156,9 +160,7 @@ def load(root: Path) -> Sources:
 
     Raises CatalogError for the first thing that is wrong, with its file and key.
     """
-    own = root / OWN / FILE
-    data = read_toml(root, root / FILE)
-    return parse(root, _joined(data, read_toml(root, own)) if own.is_file() else data)
+    return parse(root, read_sections(root, FILE))
 
 
 def parse(root: Path, data: dict[str, Any]) -> Sources:
@@ -170,9 +172,3 @@ def parse(root: Path, data: dict[str, Any]) -> Sources:
         }
         data = {**data, "sources": named}
     return parse_tables(root, root / FILE, Sources, data)
-
-
-def _joined(data: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Return both files' tables; what has the same name is the user's."""
-    both = {key: {**data[key], **own[key]} for key in data.keys() & own.keys() if isinstance(own[key], dict)}
-    return {**data, **own, **both}

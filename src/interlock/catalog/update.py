@@ -206,11 +206,10 @@ def update_archives(updates: Updates, variants: Sequence[Variant], upstream: Ups
         text, taken = updates.read(variant.file), set()
         for archive in variant.archives.values():
             have = PREBUILT.search(unquote(archive.places[0]))
-            same = [listed for listed in PREBUILT_SUM.finditer(sums) if have and listed["build"] == have["build"]]
             same = [
                 listed
-                for listed in same
-                if Number(listed["version"]).release[:2] == Number(variant.version).release[:2]
+                for listed in PREBUILT_SUM.finditer(sums)
+                if have and listed["build"] == have["build"] and _line(listed["version"]) == _line(variant.version)
             ]
             new = max(same, key=lambda listed: (Number(listed["version"]), listed["date"]), default=None)
             taken.add((new["version"], new["date"]) if new else None)

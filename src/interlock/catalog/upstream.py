@@ -52,11 +52,11 @@ class DebianSum:
 
 
 @dataclass(frozen=True)
-class SignedFiles:
-    """Files of a suite with their sums, and the version and the date of the suite's signed list."""
+class SignedFile:
+    """A file of a suite with its sum, and the version and the date of the suite's signed list."""
 
-    data: tuple[bytes, ...]
-    sums: tuple[str, ...]
+    data: bytes
+    sha256: str
     version: str
     date: str
 
@@ -87,7 +87,7 @@ class Upstream:
         silent = []
         for suite in SUITES:
             try:
-                text = lzma.decompress(self.signed_files(suite, [SOURCES]).data[0])
+                text = lzma.decompress(self.signed_file(suite, SOURCES).data)
             except UnansweredError as error:
                 silent.append(error)
                 continue
@@ -97,24 +97,18 @@ class Upstream:
             raise silent[0]
         return releases
 
-    def signed_files(self, suite: str, names: Sequence[str]) -> SignedFiles:
-        """Return files of a suite of Debian's, whose sums are in the file that Debian signs."""
+    def signed_file(self, suite: str, name: str) -> SignedFile:
+        """Return a file of a suite of Debian's, whose sum is in the file that Debian signs."""
         folder = f"{self.mirror.rstrip('/')}/dists/{suite}"
         signed = _signed_text(self.get(f"{folder}/InRelease", MOST_TEXT), self.keyring)
-        sums, files = list[str](), list[bytes]()
-        for name in names:
-            listed = re.search(rf"^ ([0-9a-f]{{64}}) +\d+ {name}$".encode(), signed, re.MULTILINE)
-            if listed is None:
-                raise _refused(f"{folder}/InRelease", f"is not signed by a key of {self.keyring}, or names no {name}")
-            data = self.get(f"{folder}/{name}", MOST_FILE, tells=True)
-            if hashlib.sha256(data).hexdigest().encode() != listed[1]:
-                raise _refused(f"{folder}/{name}", "is not the file whose sum InRelease names")
-            sums.append(listed[1].decode())
-            files.append(data)
+        listed = re.search(rf"^ ([0-9a-f]{{64}}) +\d+ {name}$".encode(), signed, re.MULTILINE)
+        if listed is None:
+            raise _refused(f"{folder}/InRelease", f"is not signed by a key of {self.keyring}, or names no {name}")
+        data, sha256 = self.get(f"{folder}/{name}", MOST_FILE, tells=True), listed[1].decode()
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise _refused(f"{folder}/{name}", "is not the file whose sum InRelease names")
         said = dict(HEADER.findall(signed))
-        return SignedFiles(
-            tuple(files), tuple(sums), said.get(b"Version", b"").decode(), said.get(b"Date", b"").decode()
-        )
+        return SignedFile(data, sha256, said.get(b"Version", b"").decode(), said.get(b"Date", b"").decode())
 
     def fetch(self, places: Sequence[str]) -> tuple[bytes, str] | None:
         """Return a file and its URL, from the first place that answers; None if none does."""

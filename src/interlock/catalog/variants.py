@@ -214,10 +214,9 @@ class OptimisedLike(Optimisation):
 
     like: Name | None = Field(default=None, description="The optimisation: a table of variants/optimisations.toml.")
 
-    def filled_in(self, known: Optimisation | None) -> Optimisation:
+    def filled_in(self, known: Optimisation) -> Optimisation:
         """Return the optimisation of this name with what is said here."""
-        given = {key: getattr(self, key) for key in self.model_fields_set - {"like"}}
-        return (known or Optimisation()).model_copy(update=given)
+        return known.model_copy(update={key: getattr(self, key) for key in self.model_fields_set - {"like"}})
 
 
 class Mode(Data):
@@ -356,7 +355,7 @@ class Variant(VariantFile):
         release = next((fallback for fallback in self.fallbacks if fallback.version == version), None)
         if release is None or self.interpreter is None:
             return self.model_copy(update={"fallbacks": []})
-        source = self.interpreter.model_copy(update={key: getattr(release, key) for key in Download.model_fields})
+        source = self.interpreter.model_copy(update=release.as_download)
         return self.model_copy(update={"version": version, "interpreter": source, "fallbacks": []})
 
     @property
@@ -391,10 +390,8 @@ class Variant(VariantFile):
         """Return where the interpreter comes from."""
         if self.archives:
             return SourceKind.ARCHIVE
-        for kind in (SourceKind.IMAGE, SourceKind.PREFIX, SourceKind.PACKAGES):
-            if getattr(self, kind) is not None:
-                return kind
-        return SourceKind.SOURCE
+        others = (SourceKind.IMAGE, SourceKind.PREFIX, SourceKind.PACKAGES)
+        return next((kind for kind in others if getattr(self, kind) is not None), SourceKind.SOURCE)
 
     @property
     def parts(self) -> list[Source | Library]:

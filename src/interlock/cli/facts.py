@@ -55,9 +55,9 @@ def facts_command(
 def _table(upstream: Upstream, official: dict[str, dict[str, object]]) -> debian_lists.Table:
     lists, origin = dict[str, str](), list[str]()
     for release in (*debian_lists.FORMER, debian_lists.RELEASE):
-        index = upstream.signed_files(release, [debian_lists.PACKAGES])
-        lists[release] = lzma.decompress(index.data[0]).decode()
-        origin.append(f"{release} {index.version} of {index.date}, {debian_lists.PACKAGES}: {index.sums[0]}")
+        index = upstream.signed_file(release, debian_lists.PACKAGES)
+        lists[release] = lzma.decompress(index.data).decode()
+        origin.append(f"{release} {index.version} of {index.date}, {debian_lists.PACKAGES}: {index.sha256}")
 
     def files_of(package: debian_lists.Package) -> list[str]:
         data = upstream.fetch([package.file])

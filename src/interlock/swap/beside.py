@@ -63,16 +63,16 @@ class Copied:
     def by(instructions: Sequence[Instruction], beside: Beside) -> Copied:
         """Return what these bring; what they take from a stage is none of the context."""
         taken = [
-            (one.line, source.removeprefix("./").strip("/"))
+            (one.line, source)
             for one in instructions
             if one.keyword in {"COPY", "ADD"} and not any(flag.text.startswith("--from") for flag in one.flags)
             for source in one.sources
         ]
-        mounts = [(one.line, flag.text) for one in instructions for flag in one.flags if "type=bind" in flag.text]
-        for line, text in mounts:
-            source = MOUNTED.search(text)
-            taken += [(line, source[1].removeprefix("./").strip("/") if source else "")] if "from=" not in text else []
-        return Copied(beside, tuple((line, "" if source in {".", "*"} else source) for line, source in taken))
+        flags = [(one.line, flag.text) for one in instructions for flag in one.flags]
+        mounts = [(line, MOUNTED.search(text)) for line, text in flags if "type=bind" in text and "from=" not in text]
+        taken += [(line, source[1] if source else "") for line, source in mounts]
+        paths = [(line, source.removeprefix("./").strip("/")) for line, source in taken]
+        return Copied(beside, tuple((line, "" if path in {".", "*"} else path) for line, path in paths))
 
     def find(self, name: str) -> CopiedFile | None:
         """Return the copied file that a path in the image means: the one with the longest end in common."""

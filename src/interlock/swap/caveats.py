@@ -21,8 +21,9 @@ AT_COMMAND = (
 )
 APT = re.compile(rf"{AT_COMMAND}(?:apt-get|apt|aptitude)\b[^;&|\n]*\binstall\b([^;&|\n]*)", re.MULTILINE)
 PIP = re.compile(r"\bpip[\d.]*\s+(?:--\S+\s+)*(?:install|wheel|download)\b")
-# Of Debian, with its own libpython.
+# Of Debian, with its own libpython, and that itself.
 EMBEDDING = re.compile(r"(?:uwsgi-plugin-(?:asyncio-)?python3|libapache2-mod-wsgi-py3)(?:=\S*)?")
+LIBPYTHON = re.compile(r"libpython3(?:\.\d+)?(?:-dev)?(?:=\S*)?")
 # Signs between commands, and how much of a command is looked at.
 COMMANDS, LONGEST_COMMAND = re.compile(r"([;&|\n])"), 4096
 # What names a user, a folder or a text, and runs nothing of that name.
@@ -204,18 +205,16 @@ def apt_packages(text: str) -> list[str]:
 def difference_caveats(use: Use, to: NewImage, brought: Collection[str] = ()) -> Iterator[Caveat]:
     """Yield what a line needs of python:X-slim that the new image does without and nothing brings, and the way out."""
     for name, users in USERS.items():
+        if name not in to.differences or name in brought or use.foreign:
+            continue
+        anywhere = name in {"libpython", "site-packages"}
         # A free-threaded build differs in its version alone, which is in the list of paths.
-        matters = name in to.differences and name not in brought and not use.foreign
-        matters = matters and not (name == "site-packages" and to.free_threaded)
-        match = (
-            users.search(use.text if name == "site-packages" or not use.runs else NAMES_ALONE.sub("", use.text))
-            if matters and (use.runs or name in {"libpython", "site-packages"})
-            else None
-        )
-        if match:
-            out = way_out(name, to)
+        if not (use.runs or anywhere) or (name == "site-packages" and to.free_threaded):
+            continue
+        text = NAMES_ALONE.sub("", use.text) if use.runs and name != "site-packages" else use.text
+        if match := users.search(text):
             used = match[0].strip(' [";&|(`')
-            yield Caveat(use.line, f"needs {name} ({used}): {out}", Weight.BREAKS)
+            yield Caveat(use.line, f"needs {name} ({used}): {way_out(name, to)}", Weight.BREAKS)
     if DEBIAN_PACKAGES in use.text and DEBIAN_PYTHON.get(to.suite) != to.python:
         said = f"{DEBIAN_PACKAGES} has packages for Debian's python{DEBIAN_PYTHON.get(to.suite, '3')}, not {to.command}"
         yield Caveat(use.line, said, Weight.BREAKS)

@@ -199,25 +199,6 @@ def closure(names: Iterable[str], now: Mapping[str, Package]) -> set[str]:
     return found
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What the official images have of a release: what is in slim ones, and what else in full ones."""
-
-    slim: frozenset[str]
-    full: frozenset[str]
-    looked_into: tuple[Package, ...]  # those whose files are read: what may have programs, and the zones
-
-    @staticmethod
-    def of(now: Mapping[str, Package], official: Mapping[str, Mapping[str, object]]) -> Wanted:
-        """Return it by the lists of official.toml."""
-        asked = _strings(official["full"]["packages"])
-        slim = closure([*_strings(official["slim"]["packages"]), *(one.name for one in now.values() if one.base)], now)
-        full = closure(asked, now) - slim
-        named = {name for name in full if name in asked or not WITHOUT_PROGRAMS.match(name)} | {ZONES}
-        packages = (now[name] for name in sorted(named) if name in now)
-        return Wanted(frozenset(slim), frozenset(full), tuple(one for one in packages if one.size_bytes < MOST_BYTES))
-
-
 def make_table(
     lists: Mapping[str, str],
     files_of: Callable[[Package], Iterable[str]],
@@ -230,16 +211,19 @@ def make_table(
     gone: dict[str, tuple[str, ...]] = {}
     for release in FORMER:
         gone |= dict(successors.gone(read_packages(lists[release]).values()))
-    wanted = Wanted.of(now, official)
+    asked = _strings(official["full"]["packages"])
+    slim = closure([*_strings(official["slim"]["packages"]), *(one.name for one in now.values() if one.base)], now)
+    full = closure(asked, now) - slim
+    looked_into = {name for name in full if name in asked or not WITHOUT_PROGRAMS.match(name)} | {ZONES}
     programs, zones = {name: str(package) for name, package in official["alternatives"].items()}, set[str]()
-    for package in wanted.looked_into:
-        for file in files_of(package):
-            if match := (ZONE if package.name == ZONES else PROGRAM).fullmatch(file):
-                if package.name == ZONES:
-                    zones.add(match[1])
-                else:
-                    programs.setdefault(match[1], package.name)
-    return Table(tuple(origin), gone, programs, frozenset(zones), wanted.slim)
+    for package in (now[name] for name in sorted(looked_into) if name in now and now[name].size_bytes < MOST_BYTES):
+        pattern = ZONE if package.name == ZONES else PROGRAM
+        names = [match[1] for file in files_of(package) if (match := pattern.fullmatch(file))]
+        if package.name == ZONES:
+            zones.update(names)
+        else:
+            programs = dict.fromkeys(names, package.name) | programs
+    return Table(tuple(origin), gone, programs, frozenset(zones), frozenset(slim))
 
 
 def _strings(value: object) -> list[str]:

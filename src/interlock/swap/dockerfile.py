@@ -165,13 +165,12 @@ def line_of(text: str, offset: int) -> int:
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        self._lines = _lines(text)
-        self._next = 0
+        self._lines = iter(_lines(text))
         self._continued = _continuation("\\")
         self._directives_over = False
 
     def instructions(self) -> Iterator[Instruction]:
-        while (line := self._take()) is not None:
+        for line in self._lines:
             if line.is_comment:
                 self._read_directive(line.text.lstrip(SPACE))
                 continue
@@ -179,12 +178,6 @@ class _Parser:
             instruction = self._read_instruction(line)
             if instruction is not None:
                 yield instruction
-
-    def _take(self) -> _Line | None:
-        if self._next == len(self._lines):
-            return None
-        self._next += 1
-        return self._lines[self._next - 1]
 
     def _read_directive(self, comment: str) -> None:
         """Read a directive; only the first comments of a file are directives, up to the first that is none."""
@@ -204,7 +197,7 @@ class _Parser:
                 joined += part
                 offsets += range(line.start, line.start + len(part))
                 pieces.append(line.span)
-            line = self._take() if more else None
+            line = next(self._lines, None) if more else None
         indent, joined = len(joined) - len(joined.lstrip(SPACE)), joined.strip(SPACE)
         offsets = offsets[indent : indent + len(joined)]
         keyword = WORD.match(joined)
@@ -225,7 +218,7 @@ class _Parser:
         """Return the lines of an instruction's heredocs; one that never ends takes the rest of the file."""
         lines = []
         for chomp, terminator in announced_heredocs(keyword, joined):
-            while (line := self._take()) is not None:
+            for line in self._lines:
                 if (line.text.lstrip("\t") if chomp else line.text) == terminator:
                     break
                 lines.append(line)

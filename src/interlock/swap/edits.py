@@ -10,23 +10,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, TypeVar
 
 from interlock.errors import SwapError
-from interlock.swap.beside import Beside, nothing
+from interlock.swap.beside import Beside
 from interlock.swap.caveats import Caveat, Weight
-from interlock.swap.chosen_stages import STAGE_NOUN, choose_stages
-from interlock.swap.dockerfile import BOM, Argument, Dockerfile, Instruction, Span, Stage, line_of, read_dockerfile
-from interlock.swap.image_names import (
-    ImageLine,
-    Maker,
-    NewImage,
-    require_image_line,
-)
-from interlock.swap.paths import ANY_STAGE, FoundVersion, VersionedInstruction, version_tokens, versioned_instructions
+from interlock.swap.dockerfile import BOM, Argument, Dockerfile, Instruction, Span, Stage, line_of
+from interlock.swap.image_names import Maker, NewImage
+from interlock.swap.paths import ANY_STAGE, FoundVersion, VersionToken, version_tokens, versioned_instructions
 from interlock.swap.stage_caveats import caveats
 from interlock.untrusted import parse_json
 
@@ -170,34 +163,6 @@ def damaged_comment_error(file: str, comment: SwapComment, problem: str) -> Swap
     )
 
 
-class ParsedFile(Protocol):
-    """A file that was read: a Dockerfile, or one with image lines."""
-
-    @property
-    def text(self) -> str: ...
-
-
-AnyFile = TypeVar("AnyFile", bound=ParsedFile)
-
-
-def before_swap(
-    now: AnyFile,
-    read: Callable[[str], AnyFile],
-    choose: Callable[[AnyFile], Sequence[ImageLine]],
-    undo: Callable[[AnyFile, Collection[int] | None], Sequence[Edit]],
-) -> tuple[AnyFile, list[int], Edits]:
-    """Return a file before any swap of the lines that are chosen, their numbers, and the edits that took it back.
-
-    They are chosen by the images from before all swaps. What was never swapped is not read again.
-    """
-    everything = undo(now, None)
-    original = read(Edits(now.text, everything).applied) if everything else now
-    chosen = [line.index for line in choose(original)]
-    back = undo(now, chosen)
-    before = original if back == everything else read(Edits(now.text, back).applied)
-    return before, chosen, Edits(now.text, back)
-
-
 @dataclass(frozen=True)
 class SwapResult:
     """A file after a swap, with warnings and versions; their lines are those of the file before the swap."""
@@ -210,15 +175,13 @@ class SwapResult:
     only_images_of: tuple[int, ...] = ()  # the stages, if nothing else is edited; numbers from 0
 
 
-def swapped_dockerfile(  # noqa: PLR0913  the file, its folder, and what is asked
-    text: str, to: NewImage, stage: str | None, *, paths: bool, file: str = "Dockerfile", beside: Beside = nothing
+def swapped_stages(  # noqa: PLR0913  the file with its folder, what of it, and what is asked
+    before: Dockerfile, indexes: Sequence[int], back: Edits, to: NewImage, *, paths: bool, beside: Beside
 ) -> SwapResult:
-    """Swap the image of all stages that start from the same Python, or of the stage with this name or number (from 0).
+    """Swap the images of the stages of these numbers, in a Dockerfile to which `back` leads.
 
-    An earlier swap is taken back first, so that the comments keep the first original. With `paths` versions in paths,
-    commands and names of wheels are edited too. Raises SwapError, which names `file`, if nothing can be swapped.
+    With `paths` versions in paths, commands and names of wheels are edited too.
     """
-    before, indexes, back = _stages_before_swap(read_dockerfile(text, file, grown=1), stage, file)
     chosen = [before.stages[index] for index in indexes]
     versioned = versioned_instructions(before, chosen, to)
     images, told = _image_edits(before, chosen, to)
@@ -227,7 +190,7 @@ def swapped_dockerfile(  # noqa: PLR0913  the file, its folder, and what is aske
     versions = [*_path_edits(before.text, versioned)] if paths else []
     made = Edits(before.text, [*added, *(edit for edits in images.values() for edit in edits), *versions])
     warnings = sorted(dict.fromkeys([*caveats(before, chosen, to, beside), *told]), key=lambda warning: warning.line)
-    changes = (change for instruction in versioned for change in instruction.changes)
+    changes = (token.change for _, tokens in versioned for token in tokens if token.change is not None)
     return replace(
         result_of(made, back, warnings, (replace(change, edited=change.edited and paths) for change in changes)),
         arguments=frozenset(name for name in images if isinstance(name, str)),
@@ -243,21 +206,6 @@ def result_of(made: Edits, back: Edits, warnings: Iterable[Caveat], versions: It
         warnings=tuple(replace(warning, line=back.line_before(warning.line)) for warning in warnings),
         paths=tuple(replace(version, line=back.line_before(version.line)) for version in versions),
     )
-
-
-def _stages_before_swap(now: Dockerfile, stage: str | None, file: str) -> tuple[Dockerfile, list[int], Edits]:
-    return before_swap(
-        now,
-        lambda text: read_dockerfile(text, file),
-        lambda dockerfile: choose_stages(dockerfile, stage, file),
-        lambda dockerfile, indexes: undo_edits(dockerfile, None if indexes is None else {ANY_STAGE, *indexes}, file),
-    )
-
-
-def stages_to_swap(text: str, stage: str | None, file: str) -> list[Stage]:
-    """Return the stages of a Dockerfile that a swap would change."""
-    now = read_dockerfile(text, file)
-    return [now.stages[index] for index in _stages_before_swap(now, stage, file)[1]]
 
 
 def _image_edits(
@@ -319,33 +267,21 @@ def _from_edits(text: str, stage: Stage, to: NewImage) -> Iterator[Edit]:
     yield Edit(stage.token.span, new)
 
 
-def _path_edits(text: str, versioned: Sequence[VersionedInstruction]) -> Iterator[Edit]:
+def _path_edits(text: str, versioned: Sequence[tuple[Instruction, Sequence[VersionToken]]]) -> Iterator[Edit]:
     """Yield the edits of versions; the one comment of an instruction keeps those of stages that were swapped before."""
     above = swap_comments(text)
-    for changed in versioned:
-        changes = [token.change if token.change and token.change.edited else None for token in changed.tokens]
-        if not any(changes):
+    for instruction, tokens in versioned:
+        edited = [Edit(token.span, token.change.new) for token in tokens if token.change and token.change.edited]
+        if not edited:
             continue
-        was = [token.text if change else LEFT_ALONE for token, change in zip(changed.tokens, changes, strict=True)]
-        held = next((other for other in above.get(changed.instruction.line, []) if other.kind == PATHS_WERE), None)
+        was = [token.text if token.change and token.change.edited else LEFT_ALONE for token in tokens]
+        held = next((other for other in above.get(instruction.line, []) if other.kind == PATHS_WERE), None)
         if held is None:
-            yield comment_edit(text, changed.instruction.start, " ".join([PATHS_WERE, *was]))
+            yield comment_edit(text, instruction.start, " ".join([PATHS_WERE, *was]))
         else:
             both = [old if new == LEFT_ALONE else new for new, old in zip(was, held.content.split(), strict=True)]
             yield Edit(held.span, held.span.of(text).replace(held.content, " ".join(both)))
-        for token, change in zip(changed.tokens, changes, strict=True):
-            if change is not None:
-                yield Edit(token.span, change.new)
-
-
-def reverted(text: str, stage: str | None = None, file: str = "Dockerfile") -> str:
-    """Return a Dockerfile's text as it was before any swap, in all stages or in one.
-
-    Raises SwapError if a swap comment does not fit the line below it.
-    """
-    dockerfile = read_dockerfile(text, file)
-    chosen = None if stage is None else [require_image_line(dockerfile.stages, stage, STAGE_NOUN, file).index]
-    return Edits(text, undo_edits(dockerfile, chosen, file)).applied
+        yield from edited
 
 
 def undo_edits(dockerfile: Dockerfile, chosen: Collection[int] | None, file: str) -> list[Edit]:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
 
 from interlock.errors import LeftError, StoreError, SwapError
 from interlock.swap import edits, manifests
 from interlock.swap.beside import Beside, nothing
 from interlock.swap.caveats import Caveat
+from interlock.swap.chosen_stages import STAGE_NOUN, choose_stages
 from interlock.swap.devcontainer import read_devcontainer
-from interlock.swap.dockerfile import read_dockerfile
-from interlock.swap.edits import WAS, Edits, SwapResult, swap_comments
+from interlock.swap.dockerfile import Dockerfile, Stage, read_dockerfile
+from interlock.swap.edits import WAS, Edit, Edits, SwapResult, swap_comments
 from interlock.swap.image_names import ImageLine, NewImage, require_image_line
 from interlock.swap.manifests import ImageEntry, ImageManifest
-from interlock.swap.paths import FoundVersion
+from interlock.swap.paths import ANY_STAGE, FoundVersion
 from interlock.swap.writing import TEMPORARY, FileChange, read_file
 from interlock.swap.yaml_files import read_manifest, values_of
 
@@ -26,14 +29,17 @@ YAML_ENDS = (".yml", ".yaml")
 JSON_ENDS = (".json", ".jsonc")
 
 
+AnyFile = TypeVar("AnyFile", bound=Dockerfile | ImageManifest)
+
+
 def swapped_file(  # noqa: PLR0913  the file, its folder, and what is asked
     file: str, text: str, to: NewImage, stage: str | None, *, paths: bool, beside: Beside = nothing
 ) -> SwapResult:
     """Swap a Dockerfile, a compose file, a Kubernetes manifest or a devcontainer.json, as the file's name says."""
-    now = _manifest_or_none(file, text)
-    if now is None:
-        return edits.swapped_dockerfile(text, to, stage, paths=paths, file=file, beside=beside)
-    before, indexes, back = _before_swap(file, now, stage)
+    if not _is_manifest(file):
+        return swapped_dockerfile(text, to, stage, paths=paths, file=file, beside=beside)
+    read = partial(_manifest, file)
+    before, indexes, back = _before_swap(read(text), read, stage, file)
     chosen = [before.entries[index] for index in indexes]
     made = Edits(before.text, [edit for entry in chosen for edit in manifests.entry_edits(before, entry, to)])
     _check_values_unchanged(file, before, made.applied, chosen)
@@ -42,66 +48,94 @@ def swapped_file(  # noqa: PLR0913  the file, its folder, and what is asked
     return edits.result_of(made, back, dict.fromkeys(warnings), dict.fromkeys(versions))
 
 
-def _before_swap(file: str, now: ImageManifest, stage: str | None) -> tuple[ImageManifest, list[int], Edits]:
-    """Return a manifest before the swap of the images that are chosen, and their numbers."""
-    return edits.before_swap(
-        now,
-        lambda text: _manifest(file, text),
-        lambda manifest: manifests.choose_entries(manifest, stage, file),
-        lambda manifest, chosen: manifests.revert_edits(manifest, chosen, file),
-    )
+def swapped_dockerfile(  # noqa: PLR0913  the file, its folder, and what is asked
+    text: str, to: NewImage, stage: str | None, *, paths: bool, file: str = "Dockerfile", beside: Beside = nothing
+) -> SwapResult:
+    """Swap the image of all stages that start from the same Python, or of the stage with this name or number (from 0).
+
+    An earlier swap is taken back first, so that the comments keep the first original. SwapError if nothing can be
+    swapped.
+    """
+    read = partial(read_dockerfile, file=file)
+    before, indexes, back = _before_swap(read(text, grown=1), read, stage, file)
+    return edits.swapped_stages(before, indexes, back, to, paths=paths, beside=beside)
+
+
+def _before_swap(
+    now: AnyFile, read: Callable[[str], AnyFile], stage: str | None, file: str
+) -> tuple[AnyFile, list[int], Edits]:
+    """Return a file before any swap of the lines that are chosen, their numbers, and the edits that took it back.
+
+    They are chosen by the images from before all swaps. What was never swapped is not read again.
+    """
+    everything = _undo_edits(now, None, file)
+    original = read(Edits(now.text, everything).applied) if everything else now
+    chosen = [line.index for line in _choose(original, stage, file)]
+    back = _undo_edits(now, {ANY_STAGE, *chosen}, file)
+    before = original if back == everything else read(Edits(now.text, back).applied)
+    return before, chosen, Edits(now.text, back)
+
+
+def _choose(parsed: Dockerfile | ImageManifest, stage: str | None, file: str) -> Sequence[ImageLine]:
+    if isinstance(parsed, Dockerfile):
+        return choose_stages(parsed, stage, file)
+    return manifests.choose_entries(parsed, stage, file)
+
+
+def _undo_edits(parsed: Dockerfile | ImageManifest, chosen: Collection[int] | None, file: str) -> list[Edit]:
+    if isinstance(parsed, Dockerfile):
+        return edits.undo_edits(parsed, chosen, file)
+    return manifests.revert_edits(parsed, chosen, file)
 
 
 def reverted_file(file: str, text: str, stage: str | None = None) -> str:
-    """Return the text of a file of any kind as it was before any swap, in all its image lines or in one."""
-    manifest = _manifest_or_none(file, text)
-    if manifest is None:
-        return edits.reverted(text, stage, file)
-    chosen = None if stage is None else [require_image_line(manifest.need(file), stage, manifest.noun, file).index]
-    return Edits(text, manifests.revert_edits(manifest, chosen, file)).applied
+    """Return the text of a file of any kind as it was before any swap, in all its image lines or in one.
+
+    SwapError if a comment of a swap does not fit the line below it.
+    """
+    now = _read(file, text)
+    noun = STAGE_NOUN if isinstance(now, Dockerfile) else now.noun
+    chosen = None if stage is None else [require_image_line(_lines(now), stage, noun, file).index]
+    return Edits(text, _undo_edits(now, chosen, file)).applied
 
 
 def lines_to_swap(file: str, text: str, stage: str | None) -> list[ImageLine]:
     """Return the stages or image lines that a swap of this file would change."""
-    now = _manifest_or_none(file, text)
-    if now is None:
-        return [*edits.stages_to_swap(text, stage, file)]
-    return [now.entries[index] for index in _before_swap(file, now, stage)[1]]
+    now = _read(file, text)
+    return [_lines(now)[index] for index in _before_swap(now, partial(_read, file), stage, file)[1]]
 
 
 def swapped_lines(file: str, text: str) -> list[ImageLine]:
     """Return the stages or image lines that are swapped: those below a comment with their original."""
-    manifest = _manifest_or_none(file, text)
-    lines = {line for line, above in swap_comments(text).items() if any(comment.kind == WAS for comment in above)}
-    if manifest is None:
-        return [
-            stage
-            for stage in read_dockerfile(text, file).stages
-            if stage.line in lines or (stage.argument is not None and stage.argument.instruction.line in lines)
-        ]
-    return [entry for entry in manifest.entries if entry.line in lines]
+    below = {line for line, above in swap_comments(text).items() if any(comment.kind == WAS for comment in above)}
+    return [
+        line
+        for line in _lines(_read(file, text))
+        if line.line in below
+        or (isinstance(line, Stage) and line.argument is not None and line.argument.instruction.line in below)
+    ]
 
 
-def _manifest_or_none(file: str, text: str) -> ImageManifest | None:
-    """Return the image lines of a compose file, manifest or devcontainer.json; None for a Dockerfile."""
-    name = PurePath(file).name.lower()
-    if name.endswith(YAML_ENDS):
-        return read_manifest(text, file)
-    if name.endswith(JSON_ENDS):
-        return read_devcontainer(text, file)
-    return None
+def _lines(parsed: Dockerfile | ImageManifest) -> Sequence[ImageLine]:
+    return parsed.stages if isinstance(parsed, Dockerfile) else parsed.entries
+
+
+def _read(file: str, text: str) -> Dockerfile | ImageManifest:
+    return _manifest(file, text) if _is_manifest(file) else read_dockerfile(text, file)
+
+
+def _is_manifest(file: str) -> bool:
+    """Return whether a file is YAML or JSON by its name; any other is a Dockerfile."""
+    return file.lower().endswith((*YAML_ENDS, *JSON_ENDS))
 
 
 def _manifest(file: str, text: str) -> ImageManifest:
-    manifest = _manifest_or_none(file, text)
-    if manifest is None:
-        raise AssertionError(file)
-    return manifest
+    return read_manifest(text, file) if file.lower().endswith(YAML_ENDS) else read_devcontainer(text, file)
 
 
 def _check_values_unchanged(file: str, before: ImageManifest, after: str, chosen: Sequence[ImageEntry]) -> None:
     """Raise SwapError if the edits change any other value: a comment within a string of several lines is part of it."""
-    if not PurePath(file).name.lower().endswith(YAML_ENDS):
+    if not file.lower().endswith(YAML_ENDS):
         return
     entries = _manifest(file, after).entries
     old, new = values_of(before.text, file), values_of(after, file)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TypeVar
 
-from interlock.catalog.variants import LOCAL_NAME, SourceKind, Variant
+from interlock.catalog.variants import SourceKind, Variant
 from interlock.errors import SwapError, nearest
 
 # Debian releases, as in the tags of official images, the oldest first.
@@ -186,11 +186,6 @@ def _way_out(variant: Variant, difference: str, alternatives: Iterable[Variant])
     ]
     same_gil = [other for other in alike if difference == "threads" or other.proof.gil == variant.proof.gil]
     return min((other.name for other in same_gil), key=len, default=None)
-
-
-def is_local(name: ImageName) -> bool:
-    """Return whether an image's name is one that no registry has."""
-    return name.untagged == LOCAL_NAME
 
 
 def parse_name(text: str) -> ImageName:

@@ -70,23 +70,10 @@ class ImageManifest:
     entries: tuple[ImageEntry, ...]
     stays: tuple[Caveat, ...] = ()  # what names Python, or is built from it, elsewhere than in image lines
 
-    def need(self, file: str) -> Sequence[ImageEntry]:
-        """Return the entries; raise SwapError if there is none."""
-        if not self.entries and self.elsewhere:
-            raise self.left_error(file)
-        if not self.entries:
-            raise SwapError(file=file, found="names no image", todo=self.instead or "Name a file that does.")
-        return self.entries
-
     @property
     def elsewhere(self) -> tuple[Caveat, ...]:
         """Return where Python is named in fields that are not swapped; what is built is in a file of its own."""
         return self.stays if self.noun in {"container", "job"} else ()
-
-    def left_error(self, file: str) -> LeftError:
-        """Return that Python is named, but where no swap changes it."""
-        there = f"no {self.noun} starts from a Python image, but the file names one"
-        return LeftError(file=f"{file}:{self.stays[0].line}", found=there, todo=self.instead)
 
     @property
     def instead(self) -> str:
@@ -120,25 +107,27 @@ def make_entry(text: str, index: int, name: str | None, span: Span, scopes: Sequ
 
 def choose_entries(manifest: ImageManifest, name: str | None, file: str) -> list[ImageEntry]:
     """Return the entries to swap: all, which must be of one Python, or the one of this name or number."""
-    entries = manifest.need(file)
-    chosen = (
-        agreeing_image_lines(entries, manifest.noun, file)
-        if name is None
-        else [require_image_line(entries, name, manifest.noun, file)]
-    )
+    entries, noun = manifest.entries, manifest.noun
+    if not entries and not manifest.elsewhere:
+        raise SwapError(file=file, found="names no image", todo=manifest.instead or "Name a file that does.")
+    if entries and name is not None:
+        chosen = [require_image_line(entries, name, noun, file)]
+    else:
+        chosen = agreeing_image_lines(entries, noun, file)
     for entry in chosen or entries:
         if entry.missing is not None:
-            found, todo = _no_image(entry, manifest.noun, entry.missing)
+            found, todo = _no_image(entry, noun, entry.missing)
             raise SwapError(file=f"{file}:{entry.line}", found=found, todo=todo)
     if not chosen and manifest.elsewhere:
-        raise manifest.left_error(file)
+        there = f"no {noun} starts from a Python image, but the file names one"
+        raise LeftError(file=f"{file}:{manifest.stays[0].line}", found=there, todo=manifest.instead)
     if not chosen and manifest.instead:
         there = ", ".join(dict.fromkeys(entry.image for entry in entries))
         raise SwapError(
-            file=file, found=f"no {manifest.noun} starts from a Python image (there is {there})", todo=manifest.instead
+            file=file, found=f"no {noun} starts from a Python image (there is {there})", todo=manifest.instead
         )
     if not chosen:
-        raise no_python_error(entries, manifest.noun, file)
+        raise no_python_error(entries, noun, file)
     refuse_windows(chosen, file)
     for entry in chosen:
         if sum(other.line == entry.line for other in entries) > 1:

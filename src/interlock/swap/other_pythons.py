@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from interlock.swap.caveats import AT_COMMAND, DEBIAN_PYTHON, EMBEDDING, Caveat, Use, Weight, apt_packages, way_out
+from interlock.swap.caveats import (
+    AT_COMMAND,
+    DEBIAN_PYTHON,
+    EMBEDDING,
+    LIBPYTHON,
+    Caveat,
+    Use,
+    Weight,
+    apt_packages,
+    way_out,
+)
 from interlock.swap.image_names import NewImage, PythonImage
 
 FEATURE = "feature"  # of a devcontainer, as the keyword of a use
@@ -61,7 +71,6 @@ SETUP_UV = re.compile(r"astral-sh/setup-uv@.*\bpython-version=(\S+)")
 PATH_STAYS = "update-environment=false"
 # Debian's packages of one Python, and what other programs run it by, whatever comes first in PATH.
 DEBIANS = re.compile(r"(?:lib)?python(3\.\d+)(?:-[a-z-]+)?(?:=\S*)?")
-LINKED = re.compile(r"libpython3(?:\.\d+)?(?:-dev)?(?:=\S*)?")
 # pip and uv, told the Python to fetch wheels for.
 FETCH = re.compile(r"\b((?:uv\s+)?pip[\d.]*\s+(?:--\S+\s+)*(?:install|download|wheel|sync|compile))\b([^;&|\n]*)")
 FETCH_FOR = re.compile(r"(?<!\S)--(python-version|abi|platform|python-platform)[=\s]\s*[\"']?([\w.-]+)")
@@ -165,7 +174,7 @@ def _debians(use: Use, to: NewImage) -> Iterator[Caveat]:
         )
         said = f"{' and '.join(embedding)}: runs Debian's python{own or '3'}, not the image's {to.command}; {out}"
         yield Caveat(use.line, said, Weight.BREAKS)
-    elif linked := [word for word in packages if LINKED.fullmatch(word) and word not in gone]:
+    elif linked := [word for word in packages if LIBPYTHON.fullmatch(word) and word not in gone]:
         said = f"{' and '.join(linked)}: what links it runs Debian's python{own or '3'}, not the image's {to.command}"
         yield Caveat(use.line, said)
 

@@ -160,22 +160,10 @@ def _source(stage: Stage | None, instruction: Instruction, at: int) -> tuple[int
     return (None, True) if copied else (stage.runs.index, False)
 
 
-@dataclass(frozen=True)
-class VersionedInstruction:
-    """An instruction with its versions, of which a swap breaks one or more."""
-
-    instruction: Instruction
-    tokens: tuple[VersionToken, ...]
-
-    @property
-    def changes(self) -> list[FoundVersion]:
-        return [token.change for token in self.tokens if token.change is not None]
-
-
 def versioned_instructions(
     dockerfile: Dockerfile, chosen: Collection[Stage], to: NewImage
-) -> list[VersionedInstruction]:
-    """Return the instructions with versions of the chosen stages."""
+) -> list[tuple[Instruction, list[VersionToken]]]:
+    """Return the instructions of which a swap of the chosen stages breaks a version, with all their versions."""
     old: dict[int | None, str | None]
     old = {stage.index: stage.python.python if stage.python else None for stage in chosen}
     old[ANY_STAGE] = next(iter(old.values()), None)
@@ -186,14 +174,14 @@ def versioned_instructions(
     brought = {token.file for _, tokens, _ in carried for token in tokens if token.context}
     versioned = []
     for instruction, tokens, values in carried:
-        changed = tuple(
+        changed = [
             replace(token, change=_change(dockerfile.text, token, to, brought))
             if _breaks(token, token.version(values), old)
             else token
             for token in tokens
-        )
+        ]
         if any(token.change for token in changed):
-            versioned.append(VersionedInstruction(instruction, changed))
+            versioned.append((instruction, changed))
     return versioned
 
 

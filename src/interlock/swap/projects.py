@@ -59,9 +59,8 @@ def project_caveats(
 
 def required(use: Use, copied: Copied) -> Iterator[tuple[CopiedFile, int, str]]:
     """Yield the lines that name packages, of the files by which a line installs them."""
-    for match in (
-        match for part in COMMANDS.split(use.full) if INSTALLS.search(part) for match in REQUIREMENTS.finditer(part)
-    ):
+    installing = [part for part in COMMANDS.split(use.full) if INSTALLS.search(part)]
+    for match in (match for part in installing for match in REQUIREMENTS.finditer(part)):
         if file := copied.find(match[1]):
             for one in copied.with_included(file):
                 yield from ((one, number, line) for number, line in _lines(one.text) if not line.startswith("#"))

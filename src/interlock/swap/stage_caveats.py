@@ -51,11 +51,6 @@ SEVERAL_PLATFORMS = re.compile(r"\b(?:TARGETPLATFORM|TARGETARCH|BUILDPLATFORM)\b
 def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage, beside: Beside = nothing) -> list[Caveat]:
     """Return the caveats of swapping the chosen stages of a Dockerfile: what is between stages, and in each."""
     between = [*_foreign_files(dockerfile, chosen, to), *_several_platforms(dockerfile, to)]
-    below = [
-        (root, [instruction for stage in dockerfile.stages if stage.root is root for instruction in stage.body])
-        for root in chosen
-    ]
-    values = {id(instruction): held for _, instruction, held in with_variables(dockerfile)}
     foreign = {
         id(taken.instruction)
         for stage in dockerfile.stages
@@ -65,35 +60,27 @@ def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage, besid
         and taken.stage
         and taken.stage.root not in chosen
     }
-    used = [
-        (
-            root,
-            [
-                Use(root.line, root.image, "FROM"),
-                *(replace(_use(one, values.get(id(one), {})), foreign=id(one) in foreign) for one in body),
-            ],
-        )
-        for root, body in below
-    ]
-    publishers = [caveat for root, uses in used for caveat in _publishers_caveats(uses, root)]
-    leaving = [_use(taken.instruction) for _, taken in _taken(dockerfile, chosen, leaves=True)]
-    named = named_images(dockerfile)
+    bodies: dict[int, list[Instruction]] = {root.index: [] for root in chosen}
+    used = {root.index: [Use(root.line, root.image, "FROM")] for root in chosen}
+    for stage, one, values in with_variables(dockerfile):
+        if stage and stage.root.index in used and one is not stage.instruction:
+            bodies[stage.root.index].append(one)
+            used[stage.root.index].append(replace(_use(one, values), foreign=id(one) in foreign))
     told = image_caveats(chosen, to)
     for root in chosen:
         told += other_platform(root, [unquoted(flag.text.partition("=")[2]) for flag in root.instruction.flags], to)
-    for use in leaving:
-        told += difference_caveats(use, to)
+    for _, taken in _taken(dockerfile, chosen, leaves=True):
+        told += difference_caveats(_use(taken.instruction), to)
     lines = {caveat.line for caveat in (*between, *told)}
     told += [
         Caveat(line, f"still takes files from {name}: a swap edits the images of FROM lines alone")
-        for line, name in named
+        for line, name in named_images(dockerfile)
         if line not in lines
     ]
-    for (root, uses), (_, body) in zip(used, below, strict=True):
-        told += use_caveats(uses, root.python, to, Copied.by(body, beside))
-    for root, uses in used:
-        told += other_pythons(uses, root.python, to)
-    return [*told, *between, *publishers]
+    for root in chosen:
+        told += use_caveats(used[root.index], root.python, to, Copied.by(bodies[root.index], beside))
+        told += other_pythons(used[root.index], root.python, to)
+    return [*told, *between, *(caveat for root in chosen for caveat in _publishers_caveats(used[root.index], root))]
 
 
 def _use(instruction: Instruction, values: Mapping[str, str] = NO_VALUES) -> Use:

@@ -13,6 +13,7 @@ from interlock.swap.caveats import (
     AT_COMMAND,
     COMMANDS,
     EMBEDDING,
+    LIBPYTHON,
     Caveat,
     Use,
     Weight,
@@ -21,6 +22,7 @@ from interlock.swap.caveats import (
 )
 from interlock.swap.debian import official, table
 from interlock.swap.image_names import Flavour, Maker, NewImage, PythonImage
+from interlock.swap.other_pythons import DEBIANS
 from interlock.swap.projects import project_caveats, required, scripts
 
 COMMAND = re.compile(rf"{AT_COMMAND}(?=((?:/[\w/]+/)?[\w.+-]+)(?:[\s\"';)]|$))", re.MULTILINE)
@@ -43,8 +45,6 @@ MARKED_VERSION = re.compile(r"(?:deb|bpo)(\d\d)(?:u|\b)")
 TIME_ZONE = re.compile(r"(?:\bTZ[=\s][\"']?|/zoneinfo/)([\w/+-]+)")
 # Interpreters of Debian, Lambda and Bitnami. That of python:X is in /usr/local/bin.
 ELSEWHERE = re.compile(r"(?<![\w/.-])(?:/usr/bin|/bin|/var/lang/bin|/opt/bitnami/python/bin)/python[\d.]*(?![\w/.-])")
-LIBPYTHON = re.compile(r"libpython3(?:\.\d+)?(?:-dev)?")
-DEBIANS = re.compile(r"(?:lib)?python3\.\d+(?:-[a-z-]+)?")
 
 
 def use_caveats(

@@ -49,15 +49,13 @@ def _name_in_diff(name: str) -> str:
 
 def read_file(path: Path) -> str:
     """Return a user's file as text; bytes that are not UTF-8 are written back as they were."""
-    if path.is_fifo():  # it would be waited for
-        raise StoreError(file=printable_name(path), found="is a FIFO, not a file", todo="Name a file.")
     try:
         data = untrusted.read_bytes(path, untrusted.MOST_TEXT)
     except OSError as error:
         raise StoreError(
             file=printable_name(path),
             found=f"cannot be read: {error.strerror or error}",
-            todo="Check its path and its permissions.",
+            todo="Name a file, and check its permissions.",
         ) from None
     if b"\0" in data:
         raise StoreError(
@@ -131,6 +129,9 @@ def _take_over(source: Path, status: os.stat_result, descriptor: int) -> None:
     if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
         os.fchown(descriptor, status.st_uid, status.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
-    for name in os.listxattr(source):
+    names = list[str]()
+    with suppress(OSError):  # a file system without attributes
+        names = os.listxattr(source)
+    for name in names:
         with suppress(OSError):  # the system sets its own attributes itself
             os.setxattr(descriptor, name, os.getxattr(source, name))

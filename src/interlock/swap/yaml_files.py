@@ -49,9 +49,9 @@ def read_manifest(text: str, file: str) -> ImageManifest:
         noun, images = "job", [image for document in documents for image in _steps(document)]
         services = []
     elif services:
-        noun, images = "service", [image for node in services for image in _service_images(node)]
+        noun, images = "service", [*_service_images(services)]
     elif any(_get(document, "apiVersion") is not None and _get(document, "kind") is not None for document in documents):
-        noun, images = "container", [image for document in documents for image in _container_images(document, set())]
+        noun, images = "container", [*_container_images(documents)]
     elif any(map(_is_ci, documents)):
         noun, images = "job", [image for document in documents for image in _job_images(document)]
     else:
@@ -76,8 +76,8 @@ def _no_manifest_error(documents: Sequence[Node], file: str) -> SwapError:
 
 
 def values_of(text: str, file: str) -> list[str]:
-    """Return every scalar value of the file, in order."""
-    return [value for document in _documents(text, file) for value in _scalars(document, set())]
+    """Return every scalar value of the file, in order; what an alias repeats once."""
+    return [node.value for node in _below(_documents(text, file), set()) if isinstance(node, ScalarNode)]
 
 
 # Of the parser, besides what it says of a line: `%YAML 9.9`, and comments that meet where it moves one of them.
@@ -110,15 +110,25 @@ def _yaml_error(where: str, problem: str) -> SwapError:
     )
 
 
-def _scalars(node: Node | None, seen: set[int]) -> Iterator[str]:
-    """Yield the values below a node; what an alias repeats once, whatever it is repeated in."""
-    if isinstance(node, ScalarNode):
-        yield node.value
-    elif isinstance(node, MappingNode | SequenceNode) and id(node) not in seen:
-        seen.add(id(node))
-        for child in node.value:
-            for part in child if isinstance(child, tuple) else (child,):
-                yield from _scalars(part, seen)
+def _below(nodes: Sequence[Node], seen: set[int]) -> Iterator[Node]:
+    """Yield nodes and all below them, each once, whatever aliases repeat; and none of those that were seen before."""
+    left = [*reversed(nodes)]
+    while left:
+        node = left.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            parts = node.value if isinstance(node, SequenceNode) else [part for pair in _pairs(node) for part in pair]
+            left += reversed(parts)
+
+
+def _mappings(nodes: Sequence[Node], seen: set[int]) -> list[MappingNode]:
+    return [node for node in _below(nodes, seen) if isinstance(node, MappingNode)]
+
+
+def _pairs(node: Node | None) -> list[tuple[Node, Node]]:
+    """Return the keys and values of a mapping; nothing of anything else."""
+    return node.value if isinstance(node, MappingNode) else []
 
 
 def _get(node: Node | None, key: str, seen: set[int] | None = None) -> Node | None:
@@ -136,9 +146,9 @@ def _get(node: Node | None, key: str, seen: set[int] | None = None) -> Node | No
     return next((inherited for parent in merged if (inherited := _get(parent, key, seen)) is not None), None)
 
 
-def _service_images(services: Node) -> Iterator[NamedImage]:
+def _service_images(services: Iterable[Node]) -> Iterator[NamedImage]:
     """Yield the images of services without `build`: with it, `image` names the result of the build."""
-    for key, service in services.value if isinstance(services, MappingNode) else []:
+    for key, service in (pair for node in services for pair in _pairs(node)):
         image = _get(service, "image")
         if isinstance(image, ScalarNode) and _get(service, "build") is None:
             yield key.value, image, service
@@ -146,15 +156,13 @@ def _service_images(services: Node) -> Iterator[NamedImage]:
 
 def _built(services: Iterable[Node]) -> Iterator[Caveat]:
     """Yield what to swap, or to edit by hand, for each service that is built."""
-    for node in services:
-        for key, service in node.value if isinstance(node, MappingNode) else []:
-            build = _get(service, "build")
-            inline = _texts(_get(build, "dockerfile_inline"))
-            if build is not None and (not inline or NAMES_PYTHON.search(inline[0])):
-                todo = "edit the Dockerfile here by hand" if inline else f"swap {_build_file(build)}"
-                said = f"'{key.value}' is built: {todo}"
-                yield Caveat(key.start_mark.line + 1, said, Weight.KNOW)
-                yield from _chosen_by_build(build)
+    for key, service in (pair for node in services for pair in _pairs(node)):
+        build = _get(service, "build")
+        inline = _texts(_get(build, "dockerfile_inline"))
+        if build is not None and (not inline or NAMES_PYTHON.search(inline[0])):
+            todo = "edit the Dockerfile here by hand" if inline else f"swap {_build_file(build)}"
+            yield Caveat(key.start_mark.line + 1, f"'{key.value}' is built: {todo}", Weight.KNOW)
+            yield from _chosen_by_build(build)
 
 
 def _chosen_by_build(build: Node) -> Iterator[Caveat]:
@@ -225,21 +233,15 @@ def _is_github(document: Node) -> bool:
 
 def _is_ci(document: Node) -> bool:
     """Return whether a document is a workflow of GitHub's or a pipeline of GitLab's: a job there has a script."""
-    jobs = [value for _, value in document.value] if isinstance(document, MappingNode) else []
-    of_circle = any(True for _ in _circle_images(document))
-    return of_circle or _is_github(document) or any(_get(job, "script") is not None for job in jobs)
+    of_gitlab = any(_get(job, "script") is not None for _, job in _pairs(document))
+    return of_gitlab or _is_github(document) or any(True for _ in _circle_images(document))
 
 
 def _items(node: Node | None) -> list[tuple[str | None, Node]]:
     """Return what a mapping has with its keys, or what a list has with its `name`."""
-    if isinstance(node, MappingNode):
-        return [(str(key.value), value) for key, value in node.value]
     items = node.value if isinstance(node, SequenceNode) else []
-    names = [_get(item, "name") for item in items]
-    return [
-        (str(name.value) if isinstance(name, ScalarNode) else None, item)
-        for name, item in zip(names, items, strict=True)
-    ]
+    named = [(next(iter(_texts(_get(item, "name"))), None), item) for item in items]
+    return [*((str(key.value), value) for key, value in _pairs(node)), *named]
 
 
 def _circle_images(document: Node) -> Iterator[NamedImage]:
@@ -264,21 +266,15 @@ def _steps(document: Node) -> list[NamedImage]:
 
 def _job_images(document: Node) -> Iterator[NamedImage]:
     """Yield the images that jobs of GitHub's or GitLab's run in, and those of GitLab's whole file."""
-    if not _is_ci(document) or not isinstance(document, MappingNode):
-        return
     if images := [*_circle_images(document)]:
         yield from images
         return
     if _is_github(document):
-        held = _get(document, "jobs")
-        jobs = [(key, job, "container") for key, job in (held.value if isinstance(held, MappingNode) else [])]
+        jobs = [(key, job, "container") for key, job in _pairs(_get(document, "jobs"))]
     else:
-        jobs = [
-            (key, job, "image")
-            for key, job in document.value
-            if key.value == "default" or str(key.value) not in GITLAB_KEYS
-        ]
-        jobs += [(key, document, "image") for key, _ in document.value if key.value == "image"]
+        held = _pairs(document)
+        jobs = [(key, job, "image") for key, job in held if key.value == "default" or str(key.value) not in GITLAB_KEYS]
+        jobs += [(key, document, "image") for key, _ in held if key.value == "image"]
     for key, job, field in jobs:
         image = _get(job, field)
         inner = _get(image, "image") or _get(image, "name")
@@ -287,21 +283,20 @@ def _job_images(document: Node) -> Iterator[NamedImage]:
             yield key.value, image, job
 
 
-def _container_images(node: Node | None, seen: set[int]) -> Iterator[NamedImage]:
-    if id(node) in seen:  # an alias, perhaps to what it is in
-        return
-    seen.add(id(node))
-    if isinstance(node, SequenceNode):
-        for child in node.value:
-            yield from _container_images(child, seen)
-    elif isinstance(node, MappingNode):
-        for key, value in node.value:
-            held = value.value if str(key.value) in LISTS_OF_CONTAINERS and isinstance(value, SequenceNode) else []
-            for container in [*held, *([value] if str(key.value) in CONTAINERS else [])]:
-                image, name = _get(container, "image"), _get(container, "name")
-                if isinstance(image, ScalarNode):
-                    yield (str(name.value) if name is not None else None), image, container
-            yield from _container_images(value, seen)
+def _containers(node: MappingNode) -> Iterator[Node]:
+    """Yield the containers that a mapping has itself: those of a pod, or of a template."""
+    for key, value in node.value:
+        if str(key.value) in LISTS_OF_CONTAINERS and isinstance(value, SequenceNode):
+            yield from value.value
+        elif str(key.value) in CONTAINERS:
+            yield value
+
+
+def _container_images(documents: Sequence[Node]) -> Iterator[NamedImage]:
+    for container in (one for node in _mappings(documents, set()) for one in _containers(node)):
+        image, name = _get(container, "image"), _get(container, "name")
+        if isinstance(image, ScalarNode):
+            yield (str(name.value) if name is not None else None), image, container
 
 
 def _entries(text: str, documents: Sequence[Node], images: list[NamedImage], file: str) -> tuple[ImageEntry, ...]:
@@ -309,7 +304,7 @@ def _entries(text: str, documents: Sequence[Node], images: list[NamedImage], fil
     by_start: dict[int, list[NamedImage]] = {}
     for named in images:
         by_start.setdefault(named[1].start_mark.index, []).append(named)
-    platforms = dict(_platforms(documents, set()))
+    platforms = _platforms(documents)
     all_scopes = {id(scope) for _, _, scope in images}
     entries = []
     for index, (_, same) in enumerate(sorted(by_start.items())):
@@ -326,22 +321,15 @@ def _entries(text: str, documents: Sequence[Node], images: list[NamedImage], fil
     return tuple(entries)
 
 
-def _platforms(nodes: Iterable[Node], seen: set[int]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the containers and jobs that are meant for nodes or runners of an architecture, and its platforms."""
-    for node in nodes:
-        if id(node) in seen or not isinstance(node, MappingNode | SequenceNode):
-            continue
-        seen.add(id(node))
-        if isinstance(node, SequenceNode):
-            yield from _platforms(node.value, seen)
-            continue
-        runners = [runner for key in RUNNERS for runner in _texts(_get(node, key))]
-        yield id(node), ["linux/arm64" for runner in runners if RUNNER_OF_ARM.search(runner)]
-        for key, _ in node.value:
-            held = _get(node, str(key.value)) if str(key.value) in LISTS_OF_CONTAINERS else None
-            for container in held.value if isinstance(held, SequenceNode) else []:
-                yield id(container), [f"linux/{architecture}" for architecture in _architectures(node)]
-        yield from (placed for placed in _platforms((value for _, value in node.value), seen) if placed[1])
+def _platforms(documents: Sequence[Node]) -> dict[int, list[str]]:
+    """Return the platforms of containers and jobs that are meant for nodes or runners of an architecture."""
+    platforms: dict[int, list[str]] = {}
+    for node in _mappings(documents, set()):
+        if any(RUNNER_OF_ARM.search(runner) for key in RUNNERS for runner in _texts(_get(node, key))):
+            platforms[id(node)] = ["linux/arm64"]
+        if asked := [f"linux/{architecture}" for architecture in _architectures(node)]:
+            platforms |= {id(container): asked for container in _containers(node)}
+    return platforms
 
 
 def _architectures(pod: Node) -> Iterator[str]:
@@ -358,41 +346,23 @@ def _architectures(pod: Node) -> Iterator[str]:
                 yield from _texts(_get(expression, "values"))
 
 
-def _uses(node: Node, seen: set[int]) -> Iterator[Use]:
-    """Yield what is run in a service, container or job: its commands, probes and scripts; not what was seen before."""
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    if isinstance(node, SequenceNode):
-        for child in node.value:
-            yield from _uses(child, seen)
-    elif isinstance(node, MappingNode):
+def _uses(scope: Node, others: set[int]) -> Iterator[Use]:
+    """Yield what is run in a service, container or job, but not in others: its commands, probes and scripts."""
+    for node in _mappings([scope], others):
         values = {str(key.value): value for key, value in node.value}
         for keys, between in RUN_KEYS:
-            parts = [(values[key], said) for key in keys if key in values and (said := _said(values[key], between))]
+            parts = [(values[key], said) for key in keys if (said := between.join(_texts(values.get(key))))]
             if parts:
                 yield Use(parts[0][0].start_mark.line + 1, between.join(said for _, said in parts))
         if isinstance(action := values.get("uses"), ScalarNode):
-            told = values.get("with")
-            given = told.value if isinstance(told, MappingNode) else []
-            pairs = [f"{key.value}={_said(value, ' ')}" for key, value in given]
+            pairs = [f"{key.value}={' '.join(_texts(value))}" for key, value in _pairs(values.get("with"))]
             yield Use(action.start_mark.line + 1, " ".join([str(action.value), *pairs]), STEP)
-        for value in values.values():
-            yield from _uses(value, seen)
 
 
 def _texts(node: Node | None) -> list[str]:
     """Return a text, or those of a list."""
     parts = node.value if isinstance(node, SequenceNode) else [node]
     return [str(part.value) for part in parts if isinstance(part, ScalarNode)]
-
-
-def _said(node: Node, between: str) -> str:
-    """Return a text, or a list of texts joined; nothing for what has keys."""
-    if isinstance(node, ScalarNode):
-        return str(node.value)
-    parts = node.value if isinstance(node, SequenceNode) else []
-    return between.join(str(part.value) for part in parts if isinstance(part, ScalarNode))
 
 
 def _image_span(text: str, image: ScalarNode, file: str) -> Span:

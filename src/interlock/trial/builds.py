@@ -28,7 +28,7 @@ from interlock.results.trials import OWN, TriedImage
 from interlock.swap.beside import beside
 from interlock.swap.contexts import context_names
 from interlock.swap.dockerfile import parse_instructions
-from interlock.swap.edits import swapped_dockerfile
+from interlock.swap.files import swapped_dockerfile
 from interlock.swap.image_names import NewImage
 from interlock.swap.writing import read_file
 

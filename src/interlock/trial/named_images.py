@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from interlock.catalog.variants import LOCAL_NAME
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import find_tagged
 from interlock.engine.registry import registry_digest
 from interlock.errors import EngineError, RegistryError
 from interlock.results.experiments import Built, Outcome, State
 from interlock.swap.checks import name_with_tag
-from interlock.swap.image_names import is_local, parse_name
+from interlock.swap.image_names import parse_name
 
 
 def digests_now(images: Sequence[str], warn: Callable[[str], None]) -> dict[str, str | None]:
@@ -36,7 +37,7 @@ def _digest_now(
     named = Built(variant="", outcome=Outcome(state=State.OK), tag=name)
     here = find_tagged(containers.client, named)
     digest = here.digest.partition("@")[2] if here and here.digest else None
-    if not parse_name(name).registry or is_local(parse_name(name)):
+    if not parse_name(name).registry or parse_name(name).untagged == LOCAL_NAME:
         return digest
     try:
         return registry_digest(containers.client, name) or digest
