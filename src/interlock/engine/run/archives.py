@@ -1,4 +1,4 @@
-"""Files of a container, read as a tar; what ran in it may have written them, so that nothing of it is believed."""
+"""Files of a container, read as a tar, and its log; what ran in it wrote them, so that nothing of it is believed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ from docker import DockerClient
 from docker.errors import NotFound
 from docker.models.containers import Container
 
+from interlock.engine.agent import text_of
 from interlock.engine.ownership import labels_of
-from interlock.untrusted import MOST_SAID
+from interlock.untrusted import MOST_SAID, joined
+
+
+def log_of(container: Container, most_bytes: int = MOST_SAID, **streams: bool) -> str:
+    """Return what the container printed, no more than so many bytes of it; `stderr=False` leaves that stream out."""
+    return text_of(joined(container.logs(**streams, stream=True, follow=False), most_bytes))
 
 
 class ContentError(Exception):

@@ -17,8 +17,10 @@ from interlock.catalog.types import DISK, MOUNT, PREFIX
 from interlock.engine.agent import LAUNCH
 from interlock.engine.build.sources import tar_of
 from interlock.engine.client import FREE_SPACE, SEE_LOG, engine_errors, name_of, no_space
+from interlock.engine.ended import last_lines
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import MEMORY_BYTES, USUAL, CpuUsed, Surroundings
+from interlock.engine.run.archives import log_of
 from interlock.engine.run.execution import NUMBER, execute
 from interlock.engine.run.leftovers import remove
 from interlock.engine.run.rights import ROOT, SCRATCH_BYTES, of_cell, of_installation
@@ -100,9 +102,8 @@ def start_server(
     while not _serves(container):
         container.reload()
         if container.status == "exited" or time.monotonic() > limit:
-            log = " / ".join(container.logs(tail=3).decode(errors="replace").strip().splitlines())
+            failure = f"the server did not start: {last_lines(log_of(container))}"
             remove(container)
-            failure = f"the server did not start: {log or 'its log is empty'}"
             raise WorkloadError(key="server", found=failure, todo="Fix dockerfiles/server/serve.sh or nginx.conf.")
         time.sleep(0.2)
     return container
@@ -116,13 +117,14 @@ def _serves(container: Container) -> bool:
         return False
 
 
-def address_of(client: DockerClient, container: Container, network: str) -> str:
+def address_of(container: Container, network: str) -> str:
     """Return the IP address of a container, so that no name is looked up while timing."""
-    return str(client.api.inspect_container(container.id)["NetworkSettings"]["Networks"][network]["IPAddress"])
+    container.reload()
+    return str(container.attrs["NetworkSettings"]["Networks"][network]["IPAddress"])
 
 
-def server_url(client: DockerClient, container: Container, network: str) -> str:
-    return f"http://{address_of(client, container, network)}:{SERVER_PORT}"
+def server_url(container: Container, network: str) -> str:
+    return f"http://{address_of(container, network)}:{SERVER_PORT}"
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,7 @@ def _online(network: str) -> dict[str, Any]:
 
 def _open_disk(container: Container) -> None:
     """Open a cell's disk to its user, as the owner of the image's files, who has no other right."""
-    done = execute(container.client, container.id, ["sh", "-c", OPEN_DISK], user=ROOT)
+    done = execute(container, ["sh", "-c", OPEN_DISK], user=ROOT)
     if not done.ok:
         said = (done.stdout + done.stderr).strip()
         raise EngineError(found=f"the disk of a cell cannot be opened to its user: {said}", todo=SEE_LOG)

@@ -18,14 +18,13 @@ from docker.models.containers import Container
 from docker.utils import parse_bytes
 from requests.exceptions import RequestException
 
-from interlock import untrusted
 from interlock.catalog.types import MOUNT
 from interlock.engine.client import disk_full, engine_errors, engine_words, no_space
 from interlock.engine.ended import last_lines
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import OwnStart, UserSurroundings
 from interlock.engine.run import containers, leftovers
-from interlock.engine.run.archives import ContentError, archive
+from interlock.engine.run.archives import ContentError, archive, log_of
 from interlock.engine.run.rights import LOG, PROCESSES
 from interlock.errors import UsageError, WorkloadError
 
@@ -154,11 +153,6 @@ def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: floa
 def exposed_ports(client: DockerClient, image_id: str) -> list[str]:
     """Return what an image EXPOSEs, as in 8000/tcp."""
     return list(client.images.get(image_id).attrs["Config"].get("ExposedPorts") or {})
-
-
-def log_of(container: Container) -> str:
-    """Return everything that the container printed."""
-    return untrusted.joined(container.logs(stream=True, follow=False)).decode(errors="replace")
 
 
 SOCKETS = ("/proc/net/tcp", "/proc/net/tcp6")
