@@ -303,8 +303,10 @@ def _fetch(client: DockerClient, name: str, registry: Registry, subject: str, on
         image = client.images.get(name)
     if registry.key is not None:
         on_step(subject, "checking the signature")
+        # Podman names no digest of what it has pulled.
+        pulled = tag if "@" in name else digest or next(iter(_digests(client, name, name)), "")
         try:
-            require_signed(f"{repository}@{digest or next(iter(_digests(client, name, name)), '')}", registry.key)
+            require_signed(f"{repository}@{pulled}", registry.key)
         except SignatureError:
             _untag(client, name)
             raise
