@@ -309,6 +309,12 @@ def test_an_exception_is_told_by_its_last_line(folder: Path) -> None:
     }
 
 
+def test_an_error_with_a_byte_that_is_no_utf_8_can_be_written(folder: Path) -> None:
+    answers = audit.parse("\n".join(map(json.dumps, run(folder, ["no_utf_8"]))), ImportResult)
+    (found,) = imports_by_package([ImportJob("x", ["no_utf_8"], 1)], [answers], {})["x"]
+    assert "/\ufffd" in found.model_dump_json()
+
+
 def test_a_module_that_ends_its_process_does_not_keep_the_next_from_being_imported(folder: Path) -> None:
     assert errors(folder, ["plain", "vanishes", "crashes", "noisy"]) == {
         "plain": "",

@@ -32,7 +32,7 @@ from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError
 from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
-from interlock.untrusted import parse_json
+from interlock.untrusted import parse_json, printable
 
 # Parts of module names that only the package's own developers use.
 FOR_DEVELOPERS = re.compile(
@@ -245,8 +245,8 @@ def untried(jobs: Sequence[ImportJob], answers: Sequence[Sequence[ImportResult]]
 def _imported(result: ImportResult, job: ImportJob, owned: Mapping[str, str]) -> ModuleImport:
     owner = (owner_of(result.by, owned) or job.package) if result.by else ""
     counts = not job.is_sweep or (job.is_built and LACKS_LIBRARY in result.error)
-    error = result.error if counts else ""
-    return ModuleImport(module=result.module, error=error, gil_by=result.by, gil_package=owner)
+    error, by = printable(result.error) if counts else "", printable(result.by)
+    return ModuleImport(module=result.module, error=error, gil_by=by, gil_package=owner)
 
 
 def package_rows(
