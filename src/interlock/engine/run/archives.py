@@ -7,6 +7,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from docker import DockerClient
 from docker.errors import NotFound
@@ -14,6 +15,7 @@ from docker.models.containers import Container
 
 from interlock.engine.agent import text_of
 from interlock.engine.ownership import labels_of
+from interlock.engine.run import leftovers
 from interlock.untrusted import MOST_SAID, joined
 
 
@@ -55,15 +57,15 @@ def archive(container: Container, path: str, most_bytes: int = MOST_SAID) -> Ite
 
 @contextmanager
 def image_archive(
-    client: DockerClient, image_id: str, path: str, most_bytes: int, task: str
+    client: DockerClient, image_id: str, path: str, most_bytes: int, task: str, **options: Any
 ) -> Iterator[tarfile.TarFile]:
-    """Yield a folder or file of an image, as `archive` does of a container; nothing of the image is started.
+    """Yield a folder or file of an image, as `archive` does of a container made with these options; nothing is started.
 
     What `clean` finds, if this process ends before the container does, bears the task's name.
     """
-    container = client.containers.create(image_id, ["-"], labels=labels_of(f"{task}-{os.getpid()}"))
+    container = client.containers.create(image_id, ["-"], labels=labels_of(f"{task}-{os.getpid()}"), **options)
     try:
         with archive(container, path, most_bytes) as tar:
             yield tar
     finally:
-        container.remove(force=True)
+        leftovers.remove(container)

@@ -16,7 +16,7 @@ from docker.types import Mount
 from interlock.catalog.types import DISK, MOUNT, PREFIX
 from interlock.engine.agent import LAUNCH
 from interlock.engine.build.sources import tar_of
-from interlock.engine.client import FREE_SPACE, SEE_LOG, engine_errors, name_of, no_space
+from interlock.engine.client import FREE_SPACE, SEE_LOG, name_of, no_space
 from interlock.engine.ended import last_lines
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import MEMORY_BYTES, USUAL, CpuUsed, Surroundings
@@ -32,7 +32,6 @@ NO_ADDRESS = "com.docker.network.bridge.inhibit_ipv4"
 SERVER_PORT = 8080
 SERVER_FILES = "/srv/files"
 SERVER_READY_S = 60
-SERVER_FILES_BYTES = SCRATCH_BYTES
 CPU_FILES = [
     "/sys/fs/cgroup/cpu.stat",
     "/sys/fs/cgroup/cpuacct/cpuacct.usage",
@@ -82,21 +81,27 @@ def create_network(client: DockerClient, experiment: str, *, internal: bool = Tr
     return name
 
 
-def start_server(
-    client: DockerClient, experiment: str, image_id: str, network: str, environment: dict[str, str]
-) -> Container:
-    """Start the server and wait until its files are ready; it is pinned to CPU 0 if there are several."""
-    container = client.containers.run(
+def start_helper(client: DockerClient, experiment: str, image_id: str, network: str, **options: Any) -> Container:
+    """Start what cells talk to; it is pinned to CPU 0 if there are several."""
+    return client.containers.run(
         image_id,
         detach=True,
         init=True,
         network=network,
-        environment=environment,
-        tmpfs={SERVER_FILES: f"size={SERVER_FILES_BYTES}"},
-        **memory_limits(),
-        **of_installation(),
         cpuset_cpus="0" if client.info()["NCPU"] > 1 else "",
         labels=labels_of(experiment),
+        **memory_limits(),
+        **options,
+    )
+
+
+def start_server(
+    client: DockerClient, experiment: str, image_id: str, network: str, environment: dict[str, str]
+) -> Container:
+    """Start the server and wait until its files are ready."""
+    files = {SERVER_FILES: f"size={SCRATCH_BYTES}"}
+    container = start_helper(
+        client, experiment, image_id, network, environment=environment, tmpfs=files, **of_installation()
     )
     limit = time.monotonic() + SERVER_READY_S
     while not _serves(container):
@@ -136,20 +141,6 @@ class CellOptions:
     network: str | None
     surroundings: Surroundings = USUAL
     packages: Mapping[str, str] = field(default_factory=dict)  # places of volumes with packages, by their names
-
-
-def start_idle(client: DockerClient, experiment: str, image_id: str) -> Container:
-    """Start a container of the instruments' own image, in which probes are tried."""
-    with engine_errors("the engine cannot start a container"):
-        idle = client.containers.create(
-            image_id,
-            IDLE,
-            network_mode="none",
-            labels=labels_of(experiment),
-            **of_cell(USUAL),
-        )
-        idle.start()
-    return idle
 
 
 # The image is root's, and so is Docker's new volume; Podman's is the cell's own user's already.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,7 +17,6 @@ from interlock.catalog.types import MOUNT
 from interlock.engine.agent import Agent
 from interlock.engine.client import engine_errors
 from interlock.engine.ended import Ended, last_lines
-from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import (
     NOTHING,
     USUAL,
@@ -183,20 +182,18 @@ class ContainerWorkspace:
                 containers.remove_network(client, name)
 
     def open_tools_sandbox(self) -> ContainerSandbox:
-        return self.sandbox(containers.start_idle(self.client, self.owner, self.instruments_image_id))
-
-    def sandbox(self, container: Container, network: str | None = None) -> ContainerSandbox:
-        return ContainerSandbox(container, self.owner, self.instruments_image_id, network)
+        return self.open_in(self.instruments_image_id, None, USUAL, NOTHING)
 
     def open_in(
         self, image_id: str, network: str | None, surroundings: Surroundings, packages: Mapping[str, str]
     ) -> ContainerSandbox:
         if self.users is not None and network is not None:
-            container = user_containers.start_idle(self.place_in(network), image_id)
+            idle = OwnStart(image_id, command=containers.IDLE)
+            container = user_containers.start_container(self.place_in(network), idle)
         else:
             options = containers.CellOptions(self.owner, self.volume, network, surroundings, packages)
             container = containers.start_cell(self.client, image_id, options)
-        return self.sandbox(container, network)
+        return ContainerSandbox(container, self.owner, self.instruments_image_id, network)
 
     def place_in(self, network: str) -> Place:
         """Return where containers of user's images are made."""
@@ -225,8 +222,9 @@ class ContainerNetwork:
     @contextmanager
     def started(self, start: OwnStart) -> Iterator[OwnContainer]:
         workspace, network = self.workspace, self.name or ""
-        with user_containers.started(workspace.place_in(network), start) as container:
-            yield OwnContainer(container, workspace.owner, workspace.instruments_image_id, network)
+        container = user_containers.start_container(workspace.place_in(network), start)
+        with closing(OwnContainer(container, workspace.owner, workspace.instruments_image_id, network)) as own:
+            yield own
 
     def ask(self, url: str, *, any_answer: bool = False, body: bool = True) -> Answer:
         return ask_service(self._loader().run, url, any_answer=any_answer, body=body)
@@ -276,17 +274,14 @@ def run_load(
 
 
 def start_loader(client: DockerClient, owner: str, image_id: str, network: str, volume: str | None) -> Container:
-    """Start the database that services use; load comes from the same container. It has CPU 0 to itself."""
+    """Start the database that services use; load comes from the same container."""
     with engine_errors("the engine cannot start the load"):
-        return client.containers.run(
+        return containers.start_helper(
+            client,
+            owner,
             image_id,
-            ["python3", f"{FILES}/database.py", str(DATABASE_PORT)],
-            detach=True,
-            init=True,
-            network=network,
-            cpuset_cpus="0" if client.info()["NCPU"] > 1 else "",
-            labels=labels_of(owner),
-            **containers.memory_limits(),
+            network,
+            command=["python3", f"{FILES}/database.py", str(DATABASE_PORT)],
             **without_rights(),
             user=USER,
             read_only=True,
