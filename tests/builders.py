@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from interlock.catalog.claims import Claim
@@ -504,6 +505,17 @@ def make_wheel(folder: Path, file: str) -> str:
 
 def _sum(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+
+
+def make_container(sent: bytes) -> Any:
+    """A container that sends these bytes, whichever of its files is asked for."""
+    return SimpleNamespace(get_archive=lambda _: (iter([sent]), {}), remove=lambda **_: None)
+
+
+def make_program(path: Path, text: str, interpreter: str = "/bin/sh") -> None:
+    """Writes a program that stands for one of this machine's."""
+    path.write_text(f"#!{interpreter}\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
 
 
 def edit(root: Path, path: str, old: str, new: str) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import make_program
+
 PROGRAM = """\
-#!/bin/sh
 echo "$@" >> {words}
 [ -e {accepted} ] && exit 0
 echo 'Error: no matching signatures' >&2
@@ -22,9 +23,7 @@ class Cosign:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         folder.mkdir()
         self._words, self._accepted = folder / "words", folder / "accepted"
-        program = folder / "cosign"
-        program.write_text(PROGRAM.format(words=self._words, accepted=self._accepted))
-        program.chmod(0o755)
+        make_program(folder / "cosign", PROGRAM.format(words=self._words, accepted=self._accepted))
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
     def accept(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from typing import Any
 
 
@@ -24,13 +25,17 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent back; `raw` replaces all of it, and with `closes` the connection ends without a word."""
+    """What is sent back; `raw` replaces all of it, and with `closes` the connection ends without a word.
+
+    What is said on the connection behind it `then` reads and writes.
+    """
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     raw: bytes = b""
     closes: bool = False
+    then: Callable[[BufferedIOBase, BufferedIOBase], None] = lambda received, sent: None
 
 
 def as_json(fields: Any, status: int = 200, **headers: str) -> Answer:
@@ -59,6 +64,7 @@ def serving(
                 self.connection.shutdown(socket.SHUT_RDWR)
             elif sent.raw:
                 self.wfile.write(sent.raw)
+                sent.then(self.rfile, self.wfile)
             else:
                 self.send_response(sent.status)
                 for name, value in {"Content-Length": str(len(sent.body)), **sent.headers}.items():

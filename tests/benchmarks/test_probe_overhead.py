@@ -78,7 +78,7 @@ def test_what_a_probe_costs_its_cell(program: str, cell: Cell, capsys: pytest.Ca
     ways: dict[str, Way] = {
         "without": (nullcontext, []),
         "without, again": (nullcontext, []),
-        "bpf": (lambda: counting(cell.client, cell.instruments_id, OWNER, cell.container), []),
+        "bpf": (lambda: counting(cell.instruments_id, OWNER, cell.container), []),
         "strace-futex": (nullcontext, processes.STRACE),
     }
     ratios = interleaved(cell, PROGRAMS[program], ways)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import requests
@@ -36,6 +37,7 @@ from interlock.engine.docker import connect
 from interlock.engine.registry import registry_digest
 from interlock.errors import ENDING_SIGNALS, EngineError, Interrupted, RegistryError
 from interlock.results.experiments import EngineName
+from tests.builders import make_program
 from tests.fakes import Answer, Asked, as_json, serving
 
 # Imports first: another user may not be able to read this one's packages.
@@ -93,31 +95,24 @@ def test_a_full_disk_is_known_by_its_messages(message: str) -> None:
     assert not no_space("permission denied")
 
 
-def test_an_engine_that_is_none_is_refused_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INTERLOCK_ENGINE", "rkt")
+@pytest.mark.parametrize(
+    ("named", "others"), [("rkt", list(EngineName)), ("host", [EngineName.DOCKER, EngineName.PODMAN])]
+)
+def test_an_engine_that_is_none_or_has_no_containers_is_refused_with_those_that_are(
+    named: str, others: list[EngineName], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_ENGINE", named)
     with pytest.raises(EngineError) as caught:
         connect()
     assert caught.value.key == "INTERLOCK_ENGINE"
-    assert "'rkt'" in caught.value.found
-    assert all(engine in caught.value.todo for engine in EngineName)
-
-
-def test_what_needs_containers_says_so_on_the_machine_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INTERLOCK_ENGINE", "host")
-    with pytest.raises(EngineError) as caught:
-        connect()
-    assert caught.value.key == "INTERLOCK_ENGINE"
-    assert "'host'" in caught.value.found
+    assert f"'{named}'" in caught.value.found
+    assert all(engine in caught.value.todo for engine in others)
 
 
 def test_an_image_is_named_in_two_words() -> None:
-    class Image:
-        def tag(self, *words: str) -> None:
-            self.words = words
-
-    image = Image()
+    image = Mock()
     put_tag(image, "localhost:5000/team/python:3.13-trixie")
-    assert image.words == ("localhost:5000/team/python", "3.13-trixie")
+    image.tag.assert_called_once_with("localhost:5000/team/python", "3.13-trixie")
 
 
 @pytest.fixture
@@ -141,15 +136,9 @@ def test_the_current_context_says_where_docker_is_to_the_sdk_and_to_its_command(
     with pytest.raises(EngineError) as caught:
         connect(EngineName.DOCKER)  # without a name Podman would answer where it runs
     assert caught.value.file == rootless
-    seen = docker_command(environment_for(address))
+    seen = environment_for(address)
     assert seen["DOCKER_CONTEXT"] == "rootless"
     assert "DOCKER_HOST" not in seen
-
-
-def docker_command(environment: dict[str, str]) -> dict[str, str]:
-    """What a command that is started with this environment sees of it."""
-    lines = subprocess.run(["env"], env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
-    return dict(line.partition("=")[::2] for line in lines if line.startswith("DOCKER_"))
 
 
 def test_an_address_in_the_environment_goes_before_the_current_context(
@@ -162,7 +151,7 @@ def test_an_address_in_the_environment_goes_before_the_current_context(
 
 def test_podman_is_the_only_engine_that_what_is_started_sees(rootless: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_CONTEXT", "rootless")
-    seen = docker_command(environment_for(Address("unix:///run/podman/podman.sock")))
+    seen = environment_for(Address("unix:///run/podman/podman.sock"))
     assert seen["DOCKER_HOST"] == "unix:///run/podman/podman.sock"
     assert "DOCKER_CONTEXT" not in seen
 
@@ -219,9 +208,7 @@ def test_without_podman_it_is_named_with_its_package(monkeypatch: pytest.MonkeyP
 def test_a_service_that_does_not_start_is_reported_in_its_own_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    fake = tmp_path / "podman"
-    fake.write_text("#!/bin/sh\necho 'Error: cannot set up namespace' >&2\nexit 125\n", encoding="utf-8")
-    fake.chmod(0o755)
+    make_program(tmp_path / "podman", "echo 'Error: cannot set up namespace' >&2\nexit 125")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(client, "known_sockets", list)
     with pytest.raises(EngineError, match=r"podman.*: Error: cannot set up namespace"):
@@ -240,9 +227,7 @@ server.accept()
 
 
 def test_a_service_that_was_opened_for_a_run_ends_with_it(tmp_path: Path) -> None:
-    fake = tmp_path / "podman"
-    fake.write_text(f"#!{sys.executable}\n{SERVE}", encoding="utf-8")
-    fake.chmod(0o755)
+    make_program(tmp_path / "podman", SERVE, sys.executable)
     program = "from interlock.engine import client\nclient.known_sockets = list\nprint(client.podman_address().host)"
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,6 +15,7 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.finding import Found
 from interlock.errors import EngineError, NoEngineError
 from interlock.results.engines import EngineName
+from tests.builders import make_program
 
 EVERY_RIGHT, OF_A_CONTAINER = "000001ffffffffff", "00000000a80425fb"
 # With it Docker was installed, and its service did not start: 'ulimit: error setting limit'.
@@ -70,8 +72,7 @@ def test_who_may_install_packages_is_known_without_installing_one(
     user: int, programs: set[str], sudo_allows: bool, may: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in programs:
-        (tmp_path / name).write_text(f"#!/bin/sh\nexit {0 if sudo_allows else 1}\n")
-        (tmp_path / name).chmod(0o755)
+        make_program(tmp_path / name, f"exit {0 if sudo_allows else 1}")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("os.geteuid", lambda: user)
     assert bool(finding.why_no_packages()) is not may
@@ -108,23 +109,12 @@ def test_an_engine_that_the_user_chose_is_not_replaced_and_is_named(
     assert SILENT.file in Found(None, SILENT, no_start="read-only cgroups").why_none
 
 
-class Answering:
-    """An engine in the place of one that answers; `said` is why it starts no container."""
-
-    address, is_elsewhere = Address("unix:///x.sock"), False
-
-    def __init__(self, said: str) -> None:
-        self.said = said
-
-    def try_container(self) -> str:
-        return self.said
-
-
 @pytest.mark.parametrize(
     ("said", "raised"), [("cannot clone", NoEngineError), ("no space left on device", EngineError), ("", None)]
 )
 def test_an_engine_that_answers_and_starts_no_container_is_none(said: str, raised: type[Exception] | None) -> None:
-    engine = cast(DockerEngine, Answering(said))
+    address = Address("unix:///x.sock")
+    engine: Any = SimpleNamespace(address=address, is_elsewhere=False, try_container=lambda: said)
     if raised is None:
         finding.require_containers(engine)
         return

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
-from interlock.catalog.project import ProjectPaths
 from interlock.engine import machine
 
 
@@ -26,11 +23,3 @@ def test_free_space_is_told_of_the_nearest_folder_that_exists(tmp_path: Path) ->
     found = machine.free_bytes(tmp_path / "not" / "there")
     assert found is not None
     assert 0 < found <= usage.f_blocks * usage.f_frsize
-
-
-def test_the_cache_follows_the_xdg_specification(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(Path(__file__).parent)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    places = ProjectPaths.find()
-    assert places.cache == tmp_path / "interlock"
-    assert places.results == Path(__file__).parents[2] / "results"

@@ -6,11 +6,10 @@ import ast
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,19 +18,24 @@ from interlock.engine import ownership
 from interlock.engine.ownership import HOST, MARK, OWNER_LABEL, PID, STARTED, Life
 from tests.builders import ROOT
 
-READY = "import json, sys\nfrom interlock.engine import ownership\n"
-PRINT = READY + "print(json.dumps(ownership.labels_of('other')), flush=True)\nsys.stdin.read()\n"
-FOLDER = (
-    READY + "with ownership.temporary_folder('test') as folder:\n    print(folder, flush=True)\n    sys.stdin.read()\n"
-)
+# What another process has made, which it says in a line; then it waits.
+OTHER = """\
+import json, pathlib, sys
+from interlock.engine import ownership
+with ownership.temporary_folder("test", pathlib.Path(sys.argv[1])) as folder:
+    print(json.dumps([str(folder), ownership.labels_of("other")]), flush=True)
+    sys.stdin.read()
+"""
 
 
-@pytest.fixture
-def other() -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        [sys.executable, "-c", PRINT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield process
+@contextmanager
+def other_process(within: Path) -> Iterator[tuple[subprocess.Popen[str], Path, dict[str, str]]]:
+    """Another process, its folder and its labels."""
+    command = [sys.executable, "-c", OTHER, str(within)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        folder, labels = json.loads(process.stdout.readline())
+        yield process, Path(folder), labels
         process.kill()
 
 
@@ -53,26 +57,20 @@ def test_whatever_is_made_in_an_engine_has_an_owner() -> None:
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
-def labels_from(process: subprocess.Popen[str]) -> dict[str, str]:
-    assert process.stdout is not None
-    found: dict[str, str] = json.loads(process.stdout.readline())
-    return found
-
-
 def test_what_this_process_makes_is_living() -> None:
     labels = ownership.labels_of("me")
     assert (labels[OWNER_LABEL], labels[PID]) == ("me", str(os.getpid()))
     assert ownership.life(labels) is Life.LIVING
 
 
-def test_what_another_process_made_is_living_until_it_ends(other: subprocess.Popen[str]) -> None:
-    labels = labels_from(other)
-    assert ownership.life(labels) is Life.LIVING
-    other.kill()
-    os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
-    assert ownership.life(labels) is Life.DEAD, "a zombie makes nothing any more"
-    other.wait()
-    assert ownership.life(labels) is Life.DEAD
+def test_what_another_process_made_is_living_until_it_ends(tmp_path: Path) -> None:
+    with other_process(tmp_path) as (other, _, labels):
+        assert ownership.life(labels) is Life.LIVING
+        other.kill()
+        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+        assert ownership.life(labels) is Life.DEAD, "a zombie makes nothing any more"
+        other.wait()
+        assert ownership.life(labels) is Life.DEAD
 
 
 def test_a_process_that_got_the_id_of_one_that_ended_is_another() -> None:
@@ -80,16 +78,19 @@ def test_a_process_that_got_the_id_of_one_that_ended_is_another() -> None:
     assert ownership.life({**labels, STARTED: f"{labels[STARTED]}0"}) is Life.DEAD
 
 
-@pytest.mark.parametrize("changed", [{HOST: "elsewhere 1"}, {PID: "no number"}, {HOST: ""}])
-def test_what_another_machine_or_somebody_else_made_is_unknown(changed: dict[str, str]) -> None:
-    assert ownership.life({**ownership.labels_of("me"), **changed}) is Life.UNKNOWN
-
-
-@pytest.mark.parametrize("missing", [PID, STARTED, HOST])
-def test_what_an_older_version_made_is_unknown(missing: str) -> None:
-    labels = ownership.labels_of("me")
-    del labels[missing]
-    assert ownership.life(labels) is Life.UNKNOWN
+@pytest.mark.parametrize(
+    ("label", "value"),
+    [
+        *((HOST, value) for value in ("elsewhere 1", "", None)),
+        *((PID, value) for value in ("no number", "²", "9" * 5000, "-1", "", None)),
+        (STARTED, None),
+    ],
+)
+def test_what_another_machine_or_somebody_else_or_an_older_version_made_is_unknown(
+    label: str, value: str | None
+) -> None:
+    labels: dict[str, str | None] = {**ownership.labels_of("me"), label: value}
+    assert ownership.life({name: said for name, said in labels.items() if said is not None}) is Life.UNKNOWN
 
 
 def test_an_owner_lives_as_long_as_anything_of_it_does() -> None:
@@ -99,30 +100,16 @@ def test_an_owner_lives_as_long_as_anything_of_it_does() -> None:
     assert ownership.lives_of(made) == {"a": Life.LIVING, "b": Life.UNKNOWN, "c": Life.DEAD}
 
 
-def test_a_folder_of_a_killed_process_is_removed_and_that_of_a_living_one_and_a_stranger_s_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
+def test_a_folder_of_a_killed_process_is_removed_and_that_of_a_living_one_and_a_stranger_s_stay(tmp_path: Path) -> None:
     (tmp_path / "interlock-unmarked").mkdir()
     (tmp_path / "interlock-link").symlink_to(tmp_path / "interlock-unmarked")
     (tmp_path / "another").mkdir()
     ownership.mark(tmp_path / "another", "another")
-    command = [sys.executable, "-c", FOLDER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        left = Path(process.stdout.readline().strip())
-        with ownership.temporary_folder("mine") as mine:
-            assert ownership.folders(tmp_path) == {mine: Life.LIVING, left: Life.LIVING}
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            assert (left / MARK).is_file()
-            assert ownership.remove_dead(tmp_path) == [left]
-            assert mine.is_dir()
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["another", "interlock-link", "interlock-unmarked"]
-
-
-@pytest.mark.parametrize("pid", ["²", "9" * 5000, "-1", ""])
-def test_whose_process_has_no_number_is_unknown(pid: str) -> None:
-    labels = ownership.labels_of("matrix-1") | {PID: pid}
-    assert ownership.life(labels) is Life.UNKNOWN
+    with other_process(tmp_path) as (other, left, _), ownership.temporary_folder("mine", tmp_path) as mine:
+        assert ownership.folders(tmp_path) == {mine: Life.LIVING, left: Life.LIVING}
+        other.kill()
+        other.wait()
+        assert (left / MARK).is_file()
+        assert ownership.remove_dead(tmp_path) == [left]
+        assert mine.is_dir()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["another", "interlock-link", "interlock-unmarked"]

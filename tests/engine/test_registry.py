@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import pytest
 from docker.errors import ImageNotFound, NotFound
 
 from interlock.engine.names import Registry
-from interlock.engine.registry import _follow, _push, _refused, platform_name, require_cosign, require_signed
+from interlock.engine.registry import _fetch, _follow, _push, _refused, platform_name, require_cosign, require_signed
 from interlock.errors import RegistryError, SignatureError, UsageError
+from tests.builders import make_program
 from tests.cosign import Cosign
 
 if TYPE_CHECKING:
@@ -30,6 +32,20 @@ def test_cosign_is_asked_for_the_key_and_the_digest(tmp_path: Path, monkeypatch:
     cosign.accept()
     require_signed(REFERENCE, "team.pub")
     assert cosign.asked == [["verify", "--key", "team.pub", REFERENCE]] * 2
+
+
+@pytest.mark.parametrize("by", [f"@sha256:{'d' * 64}", ":hash-0123456789ab"])
+def test_a_signature_is_looked_for_by_the_digest_also_of_an_engine_that_names_none(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Podman does not, whether it pulls by a digest or by a tag."""
+    cosign = Cosign(tmp_path / "bin", monkeypatch)
+    cosign.accept()
+    client, team = Mock(), Registry("registry.example:5000", "team", key="team.pub")
+    client.api.pull.return_value = [{"status": "Download complete"}]
+    client.images.get.return_value.attrs = {"RepoDigests": [REFERENCE]}
+    assert _fetch(client, f"{team.name}/python{by}", team, "toy", lambda *_: None) is not None
+    assert cosign.asked == [["verify", "--key", "team.pub", REFERENCE]]
 
 
 def test_without_cosign_verify_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,9 +98,7 @@ def test_where_an_engine_names_no_digest_of_a_push_the_registry_is_asked(
     known: str | None, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Docker does with containerd's store; Podman has no call for it, and skopeo asks."""
-    skopeo = tmp_path / "skopeo"
-    skopeo.write_text(f"#!/bin/sh\ntest -n '{known or ''}' && echo {known}\n")
-    skopeo.chmod(0o755)
+    make_program(tmp_path / "skopeo", f"test -n '{known or ''}' && echo {known}")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
     def get(_: str) -> Any:

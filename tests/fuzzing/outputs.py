@@ -61,7 +61,7 @@ SUITE, SCRIPT = (
 def _said(text: str) -> None:
     processes.parse_costs(text)
     processes.printed_lines(text)
-    audit.parse(text)
+    audit.parse(text, audit.Distribution)
     gil_states(text.splitlines(), [text])
 
 

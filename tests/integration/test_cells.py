@@ -51,7 +51,7 @@ def test_a_process_yields_its_output_and_exit_code(client: Any, cell: Any) -> No
 
 
 def test_a_short_command_yields_the_same_until_its_container_is_gone(client: Any, cell: Any) -> None:
-    commands = Commands(client, cell)
+    commands = Commands(cell)
     for _ in range(2):
         ended = commands.run(["sh", "-c", "echo out; echo err >&2; exit 3"])
         assert ended == Ended(3, "out\n", "err\n", timed_out=False)
@@ -106,7 +106,7 @@ def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
     server = containers.start_server(client, OWNER, ensure_helper(client, root, "server", base), network, environment)
     options = containers.CellOptions(OWNER, volume, network)
     cell = containers.start_cell(client, built[QUICK].image_id, options)
-    url = containers.server_url(client, server, network)
+    url = containers.server_url(server, network)
     fetch = f"import urllib.request; print(urllib.request.urlopen('{url}/manifest').read().decode())"
     manifest = execution.run_process(cell, ["python", "-c", fetch], deadline_s=30).stdout
     assert [line.split()[1:] for line in manifest.strip().splitlines()] == [

@@ -68,7 +68,7 @@ def downloads(client: Any, catalog: Catalog, options: BuildOptions, root: Path, 
         )
         # A cell's network has no address of this host, which asks from the engine's usual one.
         client.networks.get("bridge").connect(server)
-        url, url_from_host = (containers.server_url(client, server, one) for one in (network, "bridge"))
+        url, url_from_host = (containers.server_url(server, one) for one in (network, "bridge"))
         yield Downloads(url, url_from_host, limits)
 
 

@@ -81,7 +81,7 @@ def run(client: Any, cell: Any, *argv: str, environment: dict[str, str] | None =
 
 def count(client: Any, instruments_image: str, cell: Any, *argv: str) -> str:
     """What the profiler printed of a process in the cell."""
-    with profiler.counting(client, instruments_image, OWNER, cell) as counting:
+    with profiler.counting(instruments_image, OWNER, cell) as counting:
         run(client, cell, *argv)
         counting.stop()
     return counting.text
@@ -147,7 +147,7 @@ def test_two_cells_profiled_at_once_do_not_see_each_other(
     both_ready = threading.Barrier(2, timeout=60)
 
     def profile_one(cell: Any) -> None:
-        with profiler.counting(client, instruments_image, OWNER, cell) as counting:
+        with profiler.counting(instruments_image, OWNER, cell) as counting:
             both_ready.wait()
             run(client, cell, *START_TRUTH)
             both_ready.wait()
@@ -197,7 +197,7 @@ def test_each_start_of_a_row_is_counted_and_the_launcher_never(
     client: Any, built: Images, volume: str, instruments_image: str
 ) -> None:
     cell = open_cell(client, built, volume)
-    with profiler.counting(client, instruments_image, OWNER, cell) as counting:
+    with profiler.counting(instruments_image, OWNER, cell) as counting:
         argv = [LAUNCH, "--repeat", "3", "--", "sh", "-c", "true"]
         assert execution.run_process(cell, argv, 60).exit_code == 0
         counting.stop()

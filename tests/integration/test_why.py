@@ -30,7 +30,7 @@ def programs() -> dict[str, bytes]:
 @pytest.fixture
 def sandbox(client: Any, built: Images, volume: str, instruments_image: str, variant: str) -> ContainerSandbox:
     cell = containers.start_cell(client, built[variant].image_id, containers.CellOptions(OWNER, volume, None))
-    return ContainerSandbox(client, cell, OWNER, instruments_image)
+    return ContainerSandbox(cell, OWNER, instruments_image)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
     argv += ["--loops", "10", "--warmups", "1", "--values", "1"]
     found = []
     for environment in ({}, mode.environment):
-        with profiler.counting(client, instruments_image, OWNER, cell) as counting:
+        with profiler.counting(instruments_image, OWNER, cell) as counting:
             run(client, cell, *argv, environment=environment)
             counting.stop()
         phases = parse_bpf(counting.text)

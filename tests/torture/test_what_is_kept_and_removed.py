@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-import signal
-import subprocess
-import sys
-import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,7 @@ import pytest
 from interlock.engine import ownership
 from interlock.engine.packages.kept_wheels import KeptWheels
 from tests.engine.packages.test_kept_wheels import DATA, NAME, Container
-from tests.engine.test_ownership import FOLDER
+from tests.engine.test_ownership import other_process
 from tests.torture.experiments import Record, count
 
 pytestmark = pytest.mark.promise
@@ -44,25 +41,13 @@ def test_a_kept_wheel_in_which_anything_changed_is_not_taken(tmp_path: Path, rec
     count(record_property, CHANGES, wrong)
 
 
-def test_clean_tells_the_living_from_the_dead_at_any_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Record
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    chance, processes = random.Random(17), list[subprocess.Popen[str]]()
-    try:
-        for _ in range(PROCESSES):
-            command = [sys.executable, "-c", FOLDER]
-            processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        folders = [Path((one.stdout.readline() if one.stdout else "").strip()) for one in processes]
-        wrong = []
-        for one in chance.sample(range(PROCESSES), PROCESSES):
-            processes[one].send_signal(signal.SIGKILL)
-            processes[one].wait()
-            removed = ownership.remove_dead(tmp_path)
-            wrong += [] if removed == [folders[one]] else [f"{removed}, not {folders[one]}"]
-    finally:
-        for process in processes:
+def test_clean_tells_the_living_from_the_dead_at_any_moment(tmp_path: Path, record_property: Record) -> None:
+    chance, wrong = random.Random(17), list[str]()
+    with ExitStack() as ending:
+        others = [ending.enter_context(other_process(tmp_path)) for _ in range(PROCESSES)]
+        for process, folder, _ in chance.sample(others, PROCESSES):
             process.kill()
-            process.communicate()
+            process.wait()
+            removed = ownership.remove_dead(tmp_path)
+            wrong += [] if removed == [folder] else [f"{removed}, not {folder}"]
     count(record_property, PROCESSES, wrong)

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,13 @@ import pytest
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 PROGRAMS = sorted(path for glob in ("*.py", "import-stdlib/*.py") for path in WORKLOADS.glob(glob))
 # vermin has no __main__, and its script need not be on the PATH.
-VERMIN = [sys.executable, "-c", "from vermin import main; main()", "--no-tips", "-v", "-t=2.5-", "-t=3.0-"]
+VERMIN = [sys.executable, "-c", "from vermin import main; main()", "--no-tips", "-v"]
 
 
-def vermin(*paths: Path) -> subprocess.CompletedProcess[str]:
+def vermin(*paths: Path, oldest: Sequence[str] = ("2.5", "3.0")) -> subprocess.CompletedProcess[str]:
     """What it says of all files, each with its versions."""
-    return subprocess.run([*VERMIN, *map(str, paths)], capture_output=True, text=True, check=False)
+    targets = [f"-t={version}-" for version in oldest]
+    return subprocess.run([*VERMIN, *targets, *map(str, paths)], capture_output=True, text=True, check=False)
 
 
 def too_new_for_vermin(source: str) -> list[str]:

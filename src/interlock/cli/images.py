@@ -39,7 +39,7 @@ from interlock.engine.build.image import ImagePlan
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import Registry, parse_registry
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.engine.pulling import Row
+from interlock.engine.registry import Moved
 from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError, require, require_known
 from interlock.report import variants_page
 from interlock.results import generated, store
@@ -304,18 +304,16 @@ def push_command(
         with_own_base = {image.base.reference: image for image in ready if image.base}.values()
         bases = [registries.push_base(containers.client, image, team, transfers) for image in with_own_base]
 
-        def move(image: Built) -> Row:
+        def move(image: Built) -> Moved:
             if record is not None:
-                pushed = registries.push_untagged(containers.client, image, team, transfers)
-            else:
-                pushed = registries.push(containers.client, image, team, transfers, force=force)
-            return pushed.built, pushed.state, pushed.note
+                return registries.push_untagged(containers.client, image, team, transfers)
+            return registries.push(containers.client, image, team, transfers, force=force)
 
         rows, failed = _move_each(ready, move, transfers)
     for said in filter(None, bases):
         console.print(Text(said), soft_wrap=True)
     if record is not None and not failed:
-        publishing.record(containers.client, known, [built for built, *_ in rows], team, record)
+        publishing.record(containers.client, known, [row.built for row in rows], team, record)
         console.print(
             Text(f"record  {record}: `interlock publish {record}` gives the images their tags"), soft_wrap=True
         )
@@ -356,7 +354,7 @@ def pull_command(
             there = [name for name in names if places[name] == place]
             plans += _plans(containers, known, there, options, transfers, named=bool(variants))
 
-        def move(versions: list[ImagePlan]) -> Row | None:
+        def move(versions: list[ImagePlan]) -> Moved | None:
             name = versions[0].variant.name
             if team is None:
                 return pulling.pull_published(
@@ -388,13 +386,13 @@ def _plans(
 
 
 def _move_each(
-    items: Sequence[Item], move: Callable[[Item], Row | None], transfers: progress.TransferProgress
-) -> tuple[list[Row], list[InterlockError]]:
+    items: Sequence[Item], move: Callable[[Item], Moved | None], transfers: progress.TransferProgress
+) -> tuple[list[Moved], list[InterlockError]]:
     """Move each image; return a row for each that was moved, and the errors of those that could not be.
 
     An error of the registry itself ends the command.
     """
-    rows: list[Row] = []
+    rows: list[Moved] = []
     failed: list[InterlockError] = []
     for item in items:
         name = item.variant if isinstance(item, Built) else item[0].variant.name
@@ -409,11 +407,11 @@ def _move_each(
             transfers.skip(name)
         else:
             rows.append(row)
-            transfers.end(name, row[1])
+            transfers.end(name, row.state)
     return rows, failed
 
 
-def _show_moved(rows: Sequence[Row], failed: Sequence[InterlockError]) -> None:
+def _show_moved(rows: Sequence[Moved], failed: Sequence[InterlockError]) -> None:
     """Print each image with its FROM line, which can be copied; then raise the first error."""
     for image, state, note in rows:
         words = f"{state} ({note})" if note else state

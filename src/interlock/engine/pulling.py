@@ -12,12 +12,9 @@ from interlock.catalog.published import Published
 from interlock.engine.build.image import ImagePlan, id_of_tag
 from interlock.engine.names import Registry
 from interlock.engine.protocol import OnStep
-from interlock.engine.registry import pull, why_missing
+from interlock.engine.registry import Moved, pull, why_missing
 from interlock.errors import TagError
-from interlock.results.experiments import Built, PassedOver
-
-# An image that was moved, its state, and a note.
-Row = tuple[Built, str, str]
+from interlock.results.experiments import PassedOver
 
 
 def published_names(known: Catalog, names: list[str], *, named: bool) -> list[str]:
@@ -39,7 +36,7 @@ def _unpublished(name: str, found: str) -> TagError:
 
 def pull_published(
     client: DockerClient, versions: list[ImagePlan], place: Registry, on_step: OnStep, expected: Published
-) -> Row:
+) -> Moved:
     """Pull a published image by its digest; TagError if the registry has it no more."""
     for passed, plan in enumerate(versions):
         if plan.variant.version == expected.version:
@@ -52,7 +49,7 @@ def pull_published(
 
 def pull_newest(
     client: DockerClient, versions: list[ImagePlan], place: Registry, on_step: OnStep, *, named: bool
-) -> Row | None:
+) -> Moved | None:
     """Pull the newest version of an image that there is.
 
     None if the registry has none and it was not named; TagError if it was, or if the tag is an image of other files.
@@ -80,9 +77,9 @@ def _after(passed: list[ImagePlan], plan: ImagePlan, place: Registry) -> ImagePl
     return replace(plan, passed_over=[PassedOver(version=newer.variant.version, reason=reason) for newer in passed])
 
 
-def _pulled(client: DockerClient, plan: ImagePlan, place: Registry, on_step: OnStep, digest: str = "") -> Row | None:
+def _pulled(client: DockerClient, plan: ImagePlan, place: Registry, on_step: OnStep, digest: str = "") -> Moved | None:
     before = id_of_tag(client, plan.tag)
     pulled = pull(client, plan, place, on_step, digest)
     if pulled is None:
         return None
-    return pulled, "unchanged" if pulled.image_id == before else "pulled", pulled.fallback_words
+    return Moved(pulled, "unchanged" if pulled.image_id == before else "pulled", pulled.fallback_words)

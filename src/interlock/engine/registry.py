@@ -11,8 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from docker import DockerClient
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
@@ -40,16 +39,15 @@ NO_LOGIN = re.compile(r"no basic auth|unauthorized|denied|authentication require
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-@dataclass(frozen=True)
-class Pushed:
-    """The result of pushing one image: the image with its digest in the registry, a state, and a note."""
+class Moved(NamedTuple):
+    """An image that was pushed or pulled, with its digest in the registry; how that ended, and a note."""
 
     built: Built
     state: str
     note: str = ""
 
 
-def push(client: DockerClient, built: Built, registry: Registry, on_step: OnStep, *, force: bool = False) -> Pushed:
+def push(client: DockerClient, built: Built, registry: Registry, on_step: OnStep, *, force: bool = False) -> Moved:
     """Push a built variant's image; `force` pushes what is there, and over a tag that is not this engine's.
 
     RegistryError if the engine or the registry refuses; TagError if the tag is another image than this engine knows.
@@ -58,10 +56,10 @@ def push(client: DockerClient, built: Built, registry: Registry, on_step: OnStep
     image = client.images.get(built.tag)
     there = None if force else registry_digest(client, name)
     if there in _digests(client, built.tag, name):
-        return Pushed(_with_digest(built, name, str(there)), "unchanged")
+        return Moved(_with_digest(built, name, str(there)), "unchanged")
     if there is not None and there == registry_digest(client, hashed):
         note = f"built from the same files elsewhere: `interlock pull {built.variant}` takes that image"
-        return Pushed(built, "there already", note)
+        return Moved(built, "there already", note)
     if there is not None and there not in _digests(client, name, name):
         raise TagError(
             key=name,
@@ -70,10 +68,10 @@ def push(client: DockerClient, built: Built, registry: Registry, on_step: OnStep
         )
     digest = _push(client, image, [hashed, name], registry, lambda step: on_step(built.variant, step))
     _untag(client, hashed)
-    return Pushed(_with_digest(built, name, digest), "pushed")
+    return Moved(_with_digest(built, name, digest), "pushed")
 
 
-def push_untagged(client: DockerClient, built: Built, registry: Registry, on_step: OnStep) -> Pushed:
+def push_untagged(client: DockerClient, built: Built, registry: Registry, on_step: OnStep) -> Moved:
     """Push a built variant's image by its content hash alone; its tags come later.
 
     TagError if the registry has another image of this content, which nobody has checked here.
@@ -87,7 +85,7 @@ def push_untagged(client: DockerClient, built: Built, registry: Registry, on_ste
     digest = there or _push(client, image, [hashed], registry, lambda step: on_step(built.variant, step))
     put_tag(image, name)  # the engine keeps a digest as long as it has a tag of the same repository
     _untag(client, hashed)
-    return Pushed(_with_digest(built, name, digest), "unchanged" if there else "pushed")
+    return Moved(_with_digest(built, name, digest), "unchanged" if there else "pushed")
 
 
 def push_base(client: DockerClient, built: Built, registry: Registry, on_step: OnStep) -> str:
@@ -303,8 +301,10 @@ def _fetch(client: DockerClient, name: str, registry: Registry, subject: str, on
         image = client.images.get(name)
     if registry.key is not None:
         on_step(subject, "checking the signature")
+        # Podman names no digest of what it has pulled.
+        pulled = tag if "@" in name else digest or next(iter(_digests(client, name, name)), "")
         try:
-            require_signed(f"{repository}@{digest or next(iter(_digests(client, name, name)), '')}", registry.key)
+            require_signed(f"{repository}@{pulled}", registry.key)
         except SignatureError:
             _untag(client, name)
             raise

@@ -35,6 +35,7 @@ from interlock.engine.packages.requirements import Line, Requirements
 from interlock.engine.packages.resolving import Resolution, Resolver, Unmet, Wheel, with_user
 from interlock.results.answers import ModuleImport, Origin
 from tests.builders import ROOT
+from tests.workloads.test_syntax import vermin
 
 # No other test, and no other run of this one, sleeps for so long.
 SECONDS = f"60.{os.getpid()}"
@@ -235,13 +236,12 @@ def test_every_top_level_module_of_a_real_package_can_be_found_by_python(name: s
 
 
 PROGRAM = ROOT / "src/interlock/engine/inside/audit.py"
-# vermin has no __main__, and its script need not be on the PATH.
-VERMIN = [sys.executable, "-c", "from vermin import main; main()", "--no-tips", "-t=3.6-"]
 MODULES = {
     "plain": "VALUE = 1",
     "noisy": "import sys; print('{\"module\": \"lie\"}'); sys.stderr.write('noise\\n')",
     "broken": "raise ImportError('libtoy.so.1: cannot open shared object file')",
     "two_lines": "raise ValueError('first\\nsecond')",
+    "no_utf_8": "import os; raise ImportError(os.fsdecode(b'/\\xff'))",
     "leaves": "import sys; sys.exit(0)",
     "vanishes": "import os; os._exit(3)",
     "crashes": "import os; os.write(2, b'Fatal error\\n'); os.kill(os.getpid(), 11)",
@@ -309,6 +309,12 @@ def test_an_exception_is_told_by_its_last_line(folder: Path) -> None:
     }
 
 
+def test_an_error_with_a_byte_that_is_no_utf_8_can_be_written(folder: Path) -> None:
+    answers = audit.parse("\n".join(map(json.dumps, run(folder, ["no_utf_8"]))), ImportResult)
+    (found,) = imports_by_package([ImportJob("x", ["no_utf_8"], 1)], [answers], {})["x"]
+    assert "/\ufffd" in found.model_dump_json()
+
+
 def test_a_module_that_ends_its_process_does_not_keep_the_next_from_being_imported(folder: Path) -> None:
     assert errors(folder, ["plain", "vanishes", "crashes", "noisy"]) == {
         "plain": "",
@@ -355,11 +361,11 @@ def test_what_is_installed_here_is_what_python_says() -> None:
     done = subprocess.run(
         [sys.executable, str(PROGRAM), "--packages"], capture_output=True, text=True, check=True, timeout=60
     )
-    found = {one.key: (one.version, len(one.files)) for one in audit.parse(done.stdout)}
+    found = {one.key: (one.version, len(one.files)) for one in audit.parse(done.stdout, Distribution)}
     for name in ("pydantic", "jinja2", "packaging"):
         assert found[name] == (importlib.metadata.version(name), len(importlib.metadata.files(name) or []))
 
 
 def test_the_program_runs_on_every_interpreter_whose_pip_has_a_report() -> None:
-    found = subprocess.run([*VERMIN, str(PROGRAM)], capture_output=True, text=True, check=False)
+    found = vermin(PROGRAM, oldest=["3.6"])
     assert found.returncode == 0, found.stdout

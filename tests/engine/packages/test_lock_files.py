@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
+from packaging.markers import default_environment
 from packaging.requirements import Requirement
 
 from interlock.engine.packages import dependency_files
@@ -26,19 +28,9 @@ FILES = [LOCKS / "uv/uv.lock", LOCKS / "poetry/poetry.lock", LOCKS / "pdm/pylock
 
 def environment(version: str, platform: str = "linux") -> dict[str, str]:
     """What an interpreter of this version says to markers."""
-    return {
-        "implementation_name": "cpython",
-        "implementation_version": f"{version}.1",
-        "os_name": "posix",
-        "platform_machine": "x86_64",
-        "platform_python_implementation": "CPython",
-        "platform_release": "6.1",
-        "platform_system": "Linux",
-        "platform_version": "1",
-        "python_full_version": f"{version}.1",
-        "python_version": version,
-        "sys_platform": platform,
-    }
+    full = f"{version}.1"
+    own = {"python_version": version, "python_full_version": full, "implementation_version": full}
+    return {**cast(dict[str, str], default_environment()), **own, "sys_platform": platform}
 
 
 def read(file: Path, selection: Selection = SELECTIONS["none"]) -> Dependencies:

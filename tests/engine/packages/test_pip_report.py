@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from packaging.markers import default_environment
+
 from interlock.engine.packages.pip_report import needed_by, parse_report
 
 
@@ -14,20 +16,7 @@ def item(name: str, info: dict[str, Any], *requires: str, **more: Any) -> dict[s
 
 
 def report(*items: dict[str, Any]) -> str:
-    environment = {
-        "implementation_name": "cpython",
-        "implementation_version": "3.13.5",
-        "os_name": "posix",
-        "platform_machine": "x86_64",
-        "platform_python_implementation": "CPython",
-        "platform_release": "6",
-        "platform_system": "Linux",
-        "platform_version": "1",
-        "python_full_version": "3.13.5",
-        "python_version": "3.13",
-        "sys_platform": "linux",
-    }
-    return json.dumps({"version": "1", "install": items, "environment": environment})
+    return json.dumps({"version": "1", "install": items, "environment": default_environment()})
 
 
 def archive(file: str) -> dict[str, Any]:

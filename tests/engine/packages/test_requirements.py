@@ -12,6 +12,7 @@ from pip._internal.req.req_file import preprocess
 
 from interlock.engine.packages import dependency_files
 from interlock.engine.packages.requirements import (
+    LONGEST_LINE,
     MOST_FILES,
     Line,
     Requirements,
@@ -43,12 +44,6 @@ def read(main: str, *there: str, name: str = "requirements.txt", **files: str) -
 def only(wanted: Requirements) -> Line:
     (line,) = wanted.lines
     return line
-
-
-def refused(text: str, **files: str) -> RequirementsError:
-    with pytest.raises(RequirementsError) as caught:
-        read(text, **files)
-    return caught.value
 
 
 @pytest.mark.parametrize(
@@ -208,27 +203,35 @@ def test_the_mark_that_some_editors_write_first_is_no_part_of_a_name() -> None:
         ("foo @ file:///nowhere", 1, "file:///nowhere"),
         ("--find-links ./nowhere\nsix", 1, "./nowhere"),
         ("-r https://example.org/r.txt", 1, "https://example.org/r.txt"),
+        ("https://[::1", 1, "https://[::1"),
+        ("-e git+https://[::1", 1, "git+https://[::1"),
+        ("-f file://[x", 1, "file://[x"),
+        ("a" * 30_000, 1, f"{LONGEST_LINE}"),
     ],
 )
 def test_what_pip_would_not_take_is_refused_with_its_line(text: str, line: int, named: str) -> None:
-    error = refused(text)
-    assert (error.file, error.key) == ("requirements.txt", f"line {line}")
-    assert named in error.found
+    with pytest.raises(RequirementsError) as caught:
+        read(text)
+    assert (caught.value.file, caught.value.key) == ("requirements.txt", f"line {line}")
+    assert named in caught.value.found
 
 
-def test_a_missing_file_is_refused_with_the_line_that_names_it() -> None:
-    error = refused("-r other.txt")
-    assert (error.file, error.key) == ("requirements.txt:1", "other.txt")
-
-
-def test_a_file_without_requirements_is_refused() -> None:
-    assert refused("# nothing\n").file == "requirements.txt"
-
-
-def test_a_file_that_includes_itself_is_refused() -> None:
-    error = refused("-r a.txt", a_txt="-r b.txt", b_txt="-r a.txt")
-    assert error.file == "b.txt:1"
-    assert "a.txt" in error.found
+@pytest.mark.parametrize(
+    ("text", "file", "key", "named"),
+    [
+        ("-r other.txt", "requirements.txt:1", "other.txt", ""),
+        ("# nothing\n", "requirements.txt", "", ""),
+        ("-r a.txt", "b.txt:1", "", "a.txt"),
+    ],
+    ids=["a missing file", "no requirement", "a file that includes itself"],
+)
+def test_what_is_wrong_with_a_file_is_refused_with_the_line_that_names_it(
+    text: str, file: str, key: str, named: str
+) -> None:
+    with pytest.raises(RequirementsError) as caught:
+        read(text, a_txt="-r b.txt", b_txt="-r a.txt")
+    assert (caught.value.file, caught.value.key) == (file, key)
+    assert named in caught.value.found
 
 
 def test_a_file_that_is_missing_or_in_another_encoding_is_refused(tmp_path: Path) -> None:
@@ -304,13 +307,6 @@ def test_lines_have_the_numbers_that_pip_gives_them(text: str) -> None:
 
 def pips_own(text: str) -> list[tuple[int, str]]:
     return [(number, line) for number, line in preprocess(text) if line.strip()]
-
-
-@pytest.mark.parametrize("text", ["https://[::1\n", "-e git+https://[::1\n", "-f file://[x\n", "a" * 30_000])
-def test_an_address_that_is_none_and_a_line_without_end_are_refused_with_their_line(text: str) -> None:
-    with pytest.raises(RequirementsError) as caught:
-        read(text)
-    assert caught.value.key == "line 1"
 
 
 def test_files_that_include_each_other_twice_end() -> None:

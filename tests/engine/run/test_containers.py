@@ -5,11 +5,10 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from contextlib import closing
+from io import BufferedIOBase
+from threading import Event
 
-import docker
 import pytest
 from docker.errors import APIError
 from docker.models.containers import Container
@@ -22,6 +21,7 @@ from interlock.engine.protocol import CpuUsed
 from interlock.engine.run import execution
 from interlock.engine.run.containers import parse_cpu_used, parse_memory_bytes
 from interlock.errors import EngineError, FloodError, WorkloadError
+from tests.fakes import Answer, Asked, as_json, serving
 
 
 def frame(stream: int, text: bytes) -> bytes:
@@ -52,77 +52,59 @@ def test_of_a_frame_that_was_cut_short_what_came_is_kept(lost: int) -> None:
     assert demultiplexed(whole + cut[:-lost]) == (b"whole\n" + b"cut\n"[: max(0, 4 - lost)], b"")
 
 
-class Engine(BaseHTTPRequestHandler):
-    """Answers with headers and output in one packet, as a busy engine does."""
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\n"
+HANGS = Event()  # until it is set
 
-    def do_GET(self) -> None:
-        self._answer(b"HTTP/1.1 200 OK\r\nContent-Length: 23\r\n\r\n" + b'{"ApiVersion": "1.41"} ')
 
-    hangs = Event()  # until it is set
+def echo(received: BufferedIOBase, sent: BufferedIOBase) -> None:
+    """Say again, as the output of a process, what it is told."""
+    sent.write(frame(1, received.read(4)))
+    received.read()  # until it is hung up
 
-    def do_POST(self) -> None:
-        if self.path.endswith(("/hung/exec", "/gone/exec")):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            # Without the header a client may send its next request to a connection that is about to be closed.
-            head = b"HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 14\r\n\r\n"
-            self._answer(head + b'{"Id": "%s"}' % self.path.split("/")[-2].encode())
-            return
-        if "/gone/" in self.path:
-            return
-        if "/hung/" in self.path:
-            self.hangs.wait(20)
-            return
-        if "/exec/unknown/" in self.path:
-            self._answer(b'HTTP/1.1 404 Not Found\r\nContent-Length: 19\r\n\r\n{"message": "none"}')
-            return
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\n"
-        if "/exec/flood/" in self.path:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            with suppress(OSError):
-                self._answer(head + frame(2, b"x" * (MOST_OUTPUT_BYTES + 1)))
-            return
-        if "/exec/talks/" in self.path:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self._answer(head)
-            self._answer(frame(1, self.rfile.read(4)))
-            self.rfile.read()  # until it is hung up
-            return
-        self._answer(head + frame(1, b"out\n") + frame(2, b"err\n"))
 
-    def _answer(self, packet: bytes) -> None:
-        self.wfile.write(packet)
-        self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Silent."""
+def answer(asked: Asked) -> Answer:
+    """As a busy engine: headers and output in one packet."""
+    *_, name, what = asked.path.split("/")
+    if asked.method == "GET":
+        return as_json({"ApiVersion": "1.41"})
+    if what == "exec":
+        return as_json({"Id": name}, 201)
+    if name == "hung":
+        HANGS.wait(20)
+    if name == "flood":
+        return Answer(raw=HEAD + frame(2, b"x" * (MOST_OUTPUT_BYTES + 1)))
+    answers = {
+        "known": Answer(raw=HEAD + frame(1, b"out\n") + frame(2, b"err\n")),
+        "talks": Answer(raw=HEAD, then=echo),
+        "unknown": as_json({"message": "none"}, 404),
+    }
+    return answers.get(name, Answer(closes=True))
 
 
 @pytest.fixture
-def client() -> Iterator[docker.DockerClient]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Engine) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield docker.DockerClient(base_url=f"tcp://127.0.0.1:{server.server_port}", version="1.41")
-        server.shutdown()
-        thread.join()
+def client() -> Iterator[_Client]:
+    with serving(answer) as port:
+        address = f"tcp://127.0.0.1:{port}"
+        with closing(_Client(Address(address), base_url=address, version="1.41")) as ours:
+            yield ours
 
 
-def test_output_that_comes_with_the_headers_is_not_lost(client: docker.DockerClient) -> None:
+def test_output_that_comes_with_the_headers_is_not_lost(client: _Client) -> None:
     output = execution.run_to_end(client, "known", execution.Output())
     assert (bytes(output.stdout), bytes(output.stderr)) == (b"out\n", b"err\n")
 
 
-def test_what_the_engine_does_not_know_is_its_error(client: docker.DockerClient) -> None:
+def test_what_the_engine_does_not_know_is_its_error(client: _Client) -> None:
     with pytest.raises(APIError, match="404"):
         execution.run_to_end(client, "unknown", execution.Output())
 
 
-def test_more_output_than_is_read_is_an_error_and_the_connection_is_closed(client: docker.DockerClient) -> None:
+def test_more_output_than_is_read_is_an_error_and_the_connection_is_closed(client: _Client) -> None:
     with pytest.raises(FloodError):
         execution.run_to_end(client, "flood", execution.Output())
 
 
-def test_of_much_output_the_end_is_kept_where_that_is_what_is_read(client: docker.DockerClient) -> None:
+def test_of_much_output_the_end_is_kept_where_that_is_what_is_read(client: _Client) -> None:
     output = execution.run_to_end(client, "flood", execution.Output(keeps_end=True))
     assert output.is_cut
     assert 0 < len(output.stderr) <= MOST_OUTPUT_BYTES
@@ -134,51 +116,51 @@ def test_of_much_output_the_end_is_kept_where_that_is_what_is_read(client: docke
 
 @pytest.mark.promise
 def test_an_engine_that_hangs_at_a_deadline_is_not_waited_for_and_no_thread_ends_in_a_traceback(
-    client: docker.DockerClient, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+    client: _Client, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     monkeypatch.setattr("interlock.engine.client.SHORT_S", 0.2)
     monkeypatch.setattr(execution, "SHORT_S", 0.5)
-    address = client.api.base_url
-    with closing(_Client(Address(address), base_url=address, version="1.41")) as ours:
-        container = Container({"Id": "hung"}, ours)
-        started = time.monotonic()
-        ended = execution.run_until(container, ["sleep", "9"], 0.2)
-        assert (ended.exit_code, ended.timed_out) == (None, True)
-        with pytest.raises(SilentError):
-            container.kill()
-        assert time.monotonic() - started < 5
-    Engine.hangs.set()
+    container = Container({"Id": "hung"}, client)
+    started = time.monotonic()
+    ended = execution.run_until(container, ["sleep", "9"], 0.2)
+    assert (ended.exit_code, ended.timed_out) == (None, True)
+    with pytest.raises(SilentError):
+        container.kill()
+    assert time.monotonic() - started < 5
+    HANGS.set()
     assert not recwarn.list  # pytest's, of a thread that ended so
 
 
 @pytest.mark.promise
-def test_an_engine_that_hangs_up_on_a_process_is_one_sentence(client: docker.DockerClient) -> None:
-    address = client.api.base_url
-    with closing(_Client(Address(address), base_url=address, version="1.41")) as ours, pytest.raises(EngineError):
-        execution.run_until(Container({"Id": "gone"}, ours), ["sleep", "9"], 5)
+def test_an_engine_that_hangs_up_on_a_process_is_one_sentence(client: _Client) -> None:
+    with pytest.raises(EngineError):
+        execution.run_until(Container({"Id": "gone"}, client), ["sleep", "9"], 5)
 
 
-def test_a_connection_that_nobody_has_any_more_is_hung_up_by_its_answer(client: docker.DockerClient) -> None:
+def test_a_connection_that_nobody_has_any_more_is_hung_up_by_its_answer(client: _Client) -> None:
     stream = client.api.exec_start("talks", socket=True)
-    answer = stream._response.raw._fp
+    response = stream._response.raw._fp
     channel = execution.ExecutionChannel(stream)
     channel.send(b"ping")
     assert channel.receive(5) == b"ping"
-    assert not answer.isclosed()
+    assert not response.isclosed()
     del channel
-    assert answer.isclosed()
+    assert response.isclosed()
 
 
 SECOND = st.integers(0, 10**6)
 
 
-def test_cgroup_v2_names_its_microseconds() -> None:
-    text = "usage_usec 3500000\nuser_usec 2500000\nsystem_usec 1000000\nnr_periods 0\n"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3500000000\n2500000000\n1000000000\n",
+        "usage_usec 3500000\nuser_usec 2500000\nsystem_usec 1000000\nnr_periods 0\n",
+    ],
+    ids=["v1", "v2"],
+)
+def test_cpu_time_is_read_by_either_version_of_cgroups(text: str) -> None:
     assert parse_cpu_used(text) == CpuUsed(2.5, 1.0)
-
-
-def test_cgroup_v1_has_nanoseconds_in_three_files() -> None:
-    assert parse_cpu_used("3500000000\n2500000000\n1000000000\n") == CpuUsed(2.5, 1.0)
 
 
 def test_the_cpu_time_of_version_1_is_finer_than_its_ticks() -> None:

@@ -9,14 +9,12 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from interlock.engine.run import user_containers
 from interlock.engine.run.user_containers import parse_listening, python_path
-from tests.builders import extract
+from tests.builders import extract, make_container
 
 # What a free-threaded interpreter has: `sys._is_gil_enabled`, here as a list that the program changes.
 PRETENCE = "import sys\ngil = [False]\nsys._is_gil_enabled = lambda: gil[0]\n"
@@ -106,8 +104,7 @@ def test_a_line_that_cannot_be_written_disturbs_nobody(folder: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"no tar", gzip.compress(bytes(10_240)), gzip.compress(b"x")[:-4], bytes(100)])
 def test_a_container_that_sends_no_tar_has_written_nothing(data: bytes) -> None:
-    container: Any = SimpleNamespace(get_archive=lambda _: (iter([data]), {}))
-    assert user_containers.read_gil_probe(container) == []
+    assert user_containers.read_gil_probe(make_container(data)) == []
 
 
 def test_the_gil_probe_stands_before_the_images_own_path() -> None:

@@ -17,6 +17,7 @@ from interlock.engine.client import Address
 from interlock.engine.run import user_images
 from interlock.engine.run.user_images import CLASSIC, BuildSetup, Recipe, UserBuilder, find_builder
 from interlock.errors import BuildError, EngineError
+from tests.builders import make_program
 
 # Docker 20.10's classic builder with pip 25.1, and BuildKit by buildx 0.13.
 CLASSIC_LOG = """\
@@ -121,8 +122,7 @@ def test_a_machine_without_the_engines_command_is_told_how_to_get_it(
 
 def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, script: str) -> None:
     """A program of this name before all others."""
-    (tmp_path / name).write_text(f"#!/bin/sh\n{script}")
-    (tmp_path / name).chmod(0o755)
+    make_program(tmp_path / name, script)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
 
 

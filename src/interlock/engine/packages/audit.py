@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TypeVar
 
 from docker import DockerClient
 from packaging.utils import canonicalize_name
+from pydantic import TypeAdapter
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Gil
@@ -22,7 +24,7 @@ from interlock.engine.packages import pip_container, remedies
 from interlock.engine.packages.dependency_files import Dependencies
 from interlock.engine.packages.lock_files import Environment
 from interlock.engine.packages.pip_container import AUDIT, PipContainer, PipSettings, ensure_builder, gather
-from interlock.engine.packages.pip_output import LEAST_PIP, failure, pip_version
+from interlock.engine.packages.pip_output import LEAST_PIP, failure
 from interlock.engine.packages.requirements import display_text
 from interlock.engine.packages.resolving import Resolution, Resolver, Unmet, Wheel, WheelBuilder
 from interlock.engine.protocol import OnStep
@@ -30,7 +32,7 @@ from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError
 from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
-from interlock.untrusted import parse_json
+from interlock.untrusted import parse_json, printable
 
 # Parts of module names that only the package's own developers use.
 FOR_DEVELOPERS = re.compile(
@@ -38,6 +40,7 @@ FOR_DEVELOPERS = re.compile(
 )
 NOT_PUBLIC = re.compile(f"_|{FOR_DEVELOPERS.pattern}")
 SOURCE, EXTENSION = ".py", ".so"
+Said = TypeVar("Said")
 
 
 @dataclass(frozen=True)
@@ -53,25 +56,16 @@ class Distribution:
         return canonicalize_name(self.name)
 
 
-# What `inside/audit.py` says in a line; packages that it imports print between its lines what they like.
-DISTRIBUTION = {"name": str, "version": str, "files": list}
-ANSWERED = {"module": str, "error": str, "by": str}
+def parse(output: str, kind: type[Said]) -> list[Said]:
+    """Return what `inside/audit.py` says of this kind, an object per line.
 
-
-def said_objects(output: str, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the JSON objects among the lines that have these fields, of these types."""
-    objects = []
+    Packages that it imports print between its lines what they like.
+    """
+    said, adapter = list[Said](), TypeAdapter(kind)
     for line in output.splitlines():
         with suppress(ValueError):
-            said = parse_json(line) if line.startswith("{") else None
-            if isinstance(said, dict) and all(name in said and isinstance(said[name], fields[name]) for name in fields):
-                objects.append(said)
-    return objects
-
-
-def parse(output: str) -> list[Distribution]:
-    """Parse the output of `inside/audit.py --packages`: a JSON object per line."""
-    return [Distribution(said["name"], said["version"], said["files"]) for said in said_objects(output, DISTRIBUTION)]
+            said.append(adapter.validate_python(parse_json(line)))
+    return said
 
 
 def top_modules(files: Sequence[str]) -> list[str]:
@@ -148,6 +142,13 @@ class ImportResult:
     by: str
 
 
+@dataclass(frozen=True)
+class BareInterpreter:
+    """The GIL of an interpreter that has imported nothing yet: on, off, or None where it cannot say."""
+
+    bare: str | None
+
+
 def install(inside: PipContainer, wheels: Sequence[Wheel]) -> dict[str, str]:
     """Install wheels; return the reason for each that failed, by its package's canonical name."""
     if not wheels:
@@ -164,32 +165,23 @@ def install(inside: PipContainer, wheels: Sequence[Wheel]) -> dict[str, str]:
 def distributions(inside: PipContainer) -> list[Distribution]:
     """Return everything that is installed now, the image's own pip included."""
     inside.put({PROGRAM: files("interlock.engine").joinpath("inside/audit.py").read_bytes()})
-    return parse(_must(inside, ["python", PROGRAM, "--packages"], ASK_S))
+    return parse(_must(inside, ["python", PROGRAM, "--packages"], ASK_S), Distribution)
 
 
 def run_jobs(inside: PipContainer, jobs: Sequence[ImportJob]) -> tuple[str | None, list[list[ImportResult]]]:
-    """Return the bare interpreter's GIL (on, off, or None where it cannot say) and the results of each job."""
+    """Return the bare interpreter's GIL and the results of each job."""
     asked = [{"modules": job.modules, "deadline_s": job.deadline_s} for job in jobs]
     inside.put({JOBS: json.dumps(asked).encode()})
     # A second for each process to start and end, which its deadline does not include.
     limit_s = ASK_S + sum(job.deadline_s + len(job.modules) for job in jobs)
     output = _must(inside, ["python", PROGRAM, JOBS, str(NORMAL_USER)], limit_s)
-    bare = next((said["bare"] for said in said_objects(output, {"bare": str | None})), None)
-    return bare, _by_job(said_objects(output, ANSWERED), jobs)
-
-
-def _by_job(lines: Sequence[Mapping[str, Any]], jobs: Sequence[ImportJob]) -> list[list[ImportResult]]:
-    """Return the answers of each job; they are in the order of the jobs, and a sweep may have run out of time."""
-    by_job: list[list[ImportResult]] = []
-    rest = list(lines)
+    bare = next((said.bare for said in parse(output, BareInterpreter)), None)
+    # They are in the order of the jobs, and a sweep may have run out of time.
+    answers = deque(parse(output, ImportResult))
+    by_job = []
     for job in jobs:
-        answers = []
-        for module in job.modules:
-            if rest and rest[0]["module"] == module:
-                line = rest.pop(0)
-                answers.append(ImportResult(module, line["error"], line["by"]))
-        by_job.append(answers)
-    return by_job
+        by_job.append([answers.popleft() for module in job.modules if answers and answers[0].module == module])
+    return bare, by_job
 
 
 def _must(inside: PipContainer, argv: list[str], deadline_s: float) -> str:
@@ -253,8 +245,8 @@ def untried(jobs: Sequence[ImportJob], answers: Sequence[Sequence[ImportResult]]
 def _imported(result: ImportResult, job: ImportJob, owned: Mapping[str, str]) -> ModuleImport:
     owner = (owner_of(result.by, owned) or job.package) if result.by else ""
     counts = not job.is_sweep or (job.is_built and LACKS_LIBRARY in result.error)
-    error = result.error if counts else ""
-    return ModuleImport(module=result.module, error=error, gil_by=result.by, gil_package=owner)
+    error, by = printable(result.error) if counts else "", printable(result.by)
+    return ModuleImport(module=result.module, error=error, gil_by=by, gil_package=owner)
 
 
 def package_rows(
@@ -391,10 +383,9 @@ def _environment(inside: PipContainer) -> Environment:
     return dict(parse_json(_must(inside, ["python", "-c", ENVIRONMENT], ASK_S)))
 
 
-def _unsupported(own: pip_container.PipContainer) -> str:
+def _unsupported(own: PipContainer) -> str:
     """Return why the variant's pip cannot write a report; empty if it can."""
-    said = own.pip("--version", deadline_s=ASK_S)
-    version = pip_version(said.stdout)
+    version = own.pip_version()
     if version is None:
         return "it has no pip"
     if version >= LEAST_PIP:

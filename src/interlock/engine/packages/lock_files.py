@@ -9,7 +9,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -143,11 +144,10 @@ class LockFile(ABC):
 class PylockFile(LockFile):
     """pylock.toml, whose packages have markers that may name extras and groups."""
 
-    lock: Pylock = field(init=False)
-
-    def __post_init__(self) -> None:
+    @cached_property
+    def lock(self) -> Pylock:
         try:
-            object.__setattr__(self, "lock", Pylock.from_dict(self.document))
+            return Pylock.from_dict(self.document)
         except PylockValidationError as error:
             raise wrong(self.path, error.context or "lock-version", error.message, TO_LOCK_AGAIN) from None
 

@@ -32,11 +32,12 @@ from interlock.engine.build.sources import tar_of_paths
 from interlock.engine.client import HASH_LABEL, SEE_LOG, disk_full, engine_errors, no_space
 from interlock.engine.ended import Ended, run_here
 from interlock.engine.ownership import labels_of
+from interlock.engine.packages import pip_output
 from interlock.engine.packages.kept_wheels import CACHE, CACHE_VOLUME, KeptWheels
 from interlock.engine.packages.requirements import host_of_this_machine, hosts_in
 from interlock.engine.run import execution
 from interlock.engine.run.rights import of_installation
-from interlock.errors import EngineError
+from interlock.errors import BuildError, EngineError
 from interlock.results.experiments import Built
 
 # The folder in a container that has all files of an audit.
@@ -176,6 +177,7 @@ TIMED_OUT, KILLED = 124, 137
 OUT_OF_MEMORY = "\nERROR: killed: most likely it needed more memory than the container has\n"
 # If a process outlives even that, the container is killed.
 GRACE_S = 60
+ASK_S = 300  # for its version
 # Of two clocks of one machine.
 CLOCKS_DIFFER_S = 0.1
 SHARE_OF_MEMORY = 0.75
@@ -213,6 +215,13 @@ class PipContainer:
 
     def pip(self, *words: str, deadline_s: float, **environment: str) -> Ended:
         return self.run(["python", "-m", "pip", *words], deadline_s, **environment)
+
+    def pip_version(self) -> tuple[int, int] | None:
+        """Return the version of its pip; None if it has none, BuildError for one that does not say it in time."""
+        said = self.pip("--version", deadline_s=ASK_S)
+        if said.timed_out:
+            raise BuildError(found=f"`pip --version` did not end within {ASK_S} s", todo="Check the machine's load.")
+        return pip_output.pip_version(said.stdout)
 
 
 def was_late(exit_code: int, took_s: float, deadline_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""Files of a container, read as a tar; what ran in it may have written them, so that nothing of it is believed."""
+"""Files of a container, read as a tar, and its log; what ran in it wrote them, so that nothing of it is believed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from docker import DockerClient
 from docker.errors import NotFound
 from docker.models.containers import Container
 
+from interlock.engine.agent import text_of
 from interlock.engine.ownership import labels_of
-from interlock.untrusted import MOST_SAID
+from interlock.engine.run import leftovers
+from interlock.untrusted import MOST_SAID, joined
+
+
+def log_of(container: Container, most_bytes: int = MOST_SAID, **streams: bool) -> str:
+    """Return what the container printed, no more than so many bytes of it; `stderr=False` leaves that stream out."""
+    return text_of(joined(container.logs(**streams, stream=True, follow=False), most_bytes))
 
 
 class ContentError(Exception):
@@ -49,15 +57,15 @@ def archive(container: Container, path: str, most_bytes: int = MOST_SAID) -> Ite
 
 @contextmanager
 def image_archive(
-    client: DockerClient, image_id: str, path: str, most_bytes: int, task: str
+    client: DockerClient, image_id: str, path: str, most_bytes: int, task: str, **options: Any
 ) -> Iterator[tarfile.TarFile]:
-    """Yield a folder or file of an image, as `archive` does of a container; nothing of the image is started.
+    """Yield a folder or file of an image, as `archive` does of a container made with these options; nothing is started.
 
     What `clean` finds, if this process ends before the container does, bears the task's name.
     """
-    container = client.containers.create(image_id, ["-"], labels=labels_of(f"{task}-{os.getpid()}"))
+    container = client.containers.create(image_id, ["-"], labels=labels_of(f"{task}-{os.getpid()}"), **options)
     try:
         with archive(container, path, most_bytes) as tar:
             yield tar
     finally:
-        container.remove(force=True)
+        leftovers.remove(container)

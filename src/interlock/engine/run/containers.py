@@ -16,9 +16,11 @@ from docker.types import Mount
 from interlock.catalog.types import DISK, MOUNT, PREFIX
 from interlock.engine.agent import LAUNCH
 from interlock.engine.build.sources import tar_of
-from interlock.engine.client import FREE_SPACE, SEE_LOG, engine_errors, name_of, no_space
+from interlock.engine.client import FREE_SPACE, SEE_LOG, name_of, no_space
+from interlock.engine.ended import last_lines
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import MEMORY_BYTES, USUAL, CpuUsed, Surroundings
+from interlock.engine.run.archives import log_of
 from interlock.engine.run.execution import NUMBER, execute
 from interlock.engine.run.leftovers import remove
 from interlock.engine.run.rights import ROOT, SCRATCH_BYTES, of_cell, of_installation
@@ -30,7 +32,6 @@ NO_ADDRESS = "com.docker.network.bridge.inhibit_ipv4"
 SERVER_PORT = 8080
 SERVER_FILES = "/srv/files"
 SERVER_READY_S = 60
-SERVER_FILES_BYTES = SCRATCH_BYTES
 CPU_FILES = [
     "/sys/fs/cgroup/cpu.stat",
     "/sys/fs/cgroup/cpuacct/cpuacct.usage",
@@ -80,29 +81,34 @@ def create_network(client: DockerClient, experiment: str, *, internal: bool = Tr
     return name
 
 
-def start_server(
-    client: DockerClient, experiment: str, image_id: str, network: str, environment: dict[str, str]
-) -> Container:
-    """Start the server and wait until its files are ready; it is pinned to CPU 0 if there are several."""
-    container = client.containers.run(
+def start_helper(client: DockerClient, experiment: str, image_id: str, network: str, **options: Any) -> Container:
+    """Start what cells talk to; it is pinned to CPU 0 if there are several."""
+    return client.containers.run(
         image_id,
         detach=True,
         init=True,
         network=network,
-        environment=environment,
-        tmpfs={SERVER_FILES: f"size={SERVER_FILES_BYTES}"},
-        **memory_limits(),
-        **of_installation(),
         cpuset_cpus="0" if client.info()["NCPU"] > 1 else "",
         labels=labels_of(experiment),
+        **memory_limits(),
+        **options,
+    )
+
+
+def start_server(
+    client: DockerClient, experiment: str, image_id: str, network: str, environment: dict[str, str]
+) -> Container:
+    """Start the server and wait until its files are ready."""
+    files = {SERVER_FILES: f"size={SCRATCH_BYTES}"}
+    container = start_helper(
+        client, experiment, image_id, network, environment=environment, tmpfs=files, **of_installation()
     )
     limit = time.monotonic() + SERVER_READY_S
     while not _serves(container):
         container.reload()
         if container.status == "exited" or time.monotonic() > limit:
-            log = " / ".join(container.logs(tail=3).decode(errors="replace").strip().splitlines())
+            failure = f"the server did not start: {last_lines(log_of(container))}"
             remove(container)
-            failure = f"the server did not start: {log or 'its log is empty'}"
             raise WorkloadError(key="server", found=failure, todo="Fix dockerfiles/server/serve.sh or nginx.conf.")
         time.sleep(0.2)
     return container
@@ -116,13 +122,14 @@ def _serves(container: Container) -> bool:
         return False
 
 
-def address_of(client: DockerClient, container: Container, network: str) -> str:
+def address_of(container: Container, network: str) -> str:
     """Return the IP address of a container, so that no name is looked up while timing."""
-    return str(client.api.inspect_container(container.id)["NetworkSettings"]["Networks"][network]["IPAddress"])
+    container.reload()
+    return str(container.attrs["NetworkSettings"]["Networks"][network]["IPAddress"])
 
 
-def server_url(client: DockerClient, container: Container, network: str) -> str:
-    return f"http://{address_of(client, container, network)}:{SERVER_PORT}"
+def server_url(container: Container, network: str) -> str:
+    return f"http://{address_of(container, network)}:{SERVER_PORT}"
 
 
 @dataclass(frozen=True)
@@ -134,20 +141,6 @@ class CellOptions:
     network: str | None
     surroundings: Surroundings = USUAL
     packages: Mapping[str, str] = field(default_factory=dict)  # places of volumes with packages, by their names
-
-
-def start_idle(client: DockerClient, experiment: str, image_id: str) -> Container:
-    """Start a container of the instruments' own image, in which probes are tried."""
-    with engine_errors("the engine cannot start a container"):
-        idle = client.containers.create(
-            image_id,
-            IDLE,
-            network_mode="none",
-            labels=labels_of(experiment),
-            **of_cell(USUAL),
-        )
-        idle.start()
-    return idle
 
 
 # The image is root's, and so is Docker's new volume; Podman's is the cell's own user's already.
@@ -198,7 +191,7 @@ def _online(network: str) -> dict[str, Any]:
 
 def _open_disk(container: Container) -> None:
     """Open a cell's disk to its user, as the owner of the image's files, who has no other right."""
-    done = execute(container.client, container.id, ["sh", "-c", OPEN_DISK], user=ROOT)
+    done = execute(container, ["sh", "-c", OPEN_DISK], user=ROOT)
     if not done.ok:
         said = (done.stdout + done.stderr).strip()
         raise EngineError(found=f"the disk of a cell cannot be opened to its user: {said}", todo=SEE_LOG)

@@ -88,7 +88,7 @@ def run_until(
     try:
         # An engine that hangs at the deadline cannot kill, and would say nothing for as long as the longest call may.
         output = Output(keeps_end, silent_s=deadline_s + SHORT_S)
-        ended = execute(container.client, container.id, argv, environment, output=output)
+        ended = execute(container, argv, environment, output=output)
     except (DockerException, Timeout) as error:
         if not late.is_set():
             raise EngineError(found=f"a process could not be started: {error}", todo=SEE_LOG) from None
@@ -101,15 +101,14 @@ def run_until(
 def ran_out_of_memory(container: Container) -> bool:
     """Return whether the kernel killed a process of the container for lack of memory; False without a container."""
     try:
-        counted = execute(container.client, container.id, ["sh", "-c", OUT_OF_MEMORY])
+        counted = execute(container, ["sh", "-c", OUT_OF_MEMORY])
     except DockerException:
         return False
     return any(int(count) > 0 for count in counted.stdout.split() if NUMBER.fullmatch(count))
 
 
-def execute(  # noqa: PLR0913  what is run, where and how
-    client: DockerClient,
-    container_id: str,
+def execute(
+    container: Container,
     argv: Sequence[str],
     environment: Mapping[str, str] | None = None,
     *,
@@ -117,7 +116,8 @@ def execute(  # noqa: PLR0913  what is run, where and how
     output: Output | None = None,
 ) -> Ended:
     """Run argv in a container to its end; errors are docker's own, or FloodError."""
-    execution = client.api.exec_create(container_id, list(argv), environment=dict(environment or {}), user=user)["Id"]
+    client = container.client
+    execution = client.api.exec_create(container.id, list(argv), environment=dict(environment or {}), user=user)["Id"]
     output = run_to_end(client, execution, output or Output())
     code = client.api.exec_inspect(execution)["ExitCode"]
     return Ended(code, text_of(output.stdout), text_of(output.stderr), flooded=output.is_cut)
@@ -220,18 +220,18 @@ def hang_up(stream: Any) -> None:
         getattr(stream, "_response", stream).close()
 
 
-def start_agent(client: DockerClient, container: Container) -> Agent:
+def start_agent(container: Container) -> Agent:
     """Start the launcher as a container's agent; EngineError if the engine cannot."""
+    api = container.client.api
     with engine_errors("the engine cannot start a cell's agent"):
-        execution = client.api.exec_create(container.id, [LAUNCH, "--agent"], stdin=True)["Id"]
-        return Agent(ExecutionChannel(client.api.exec_start(execution, socket=True)))
+        execution = api.exec_create(container.id, [LAUNCH, "--agent"], stdin=True)["Id"]
+        return Agent(ExecutionChannel(api.exec_start(execution, socket=True)))
 
 
 @dataclass
 class Commands:
     """Runs short commands, one at a time, by the agent of a container that stays; it starts with the first one."""
 
-    client: DockerClient
     container: Container
     agent: Agent | None = None
 
@@ -239,7 +239,7 @@ class Commands:
         """Run argv to its end or the deadline, where it is left alone; WorkloadError if the container is gone."""
         try:
             if self.agent is None:
-                self.agent = start_agent(self.client, self.container)
+                self.agent = start_agent(self.container)
             process = self.agent.start([], argv, NOTHING)
             process.wait(deadline_s)
             return process.ended

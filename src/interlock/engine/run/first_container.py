@@ -13,7 +13,7 @@ from docker.errors import DockerException
 
 from interlock.engine.client import NETWORK, engine_words
 from interlock.engine.ended import linked_by
-from interlock.engine.ownership import labels_of
+from interlock.engine.ownership import OWNER_LABEL, labels_of
 from interlock.engine.run import leftovers
 from interlock.engine.run.rights import without_rights
 
@@ -26,12 +26,12 @@ def why_no_container(client: DockerClient) -> str:
     The container has this machine's `true` and nothing else, because an engine may have no image yet.
     """
     # An owner of its own, so that what is left of an interrupted try is found and removed.
-    labels = labels_of(f"first-container-{uuid.uuid4().hex[:12]}")
-    owner = next(iter(labels.values()))
+    owner = f"first-container-{uuid.uuid4().hex[:12]}"
+    labels = labels_of(owner)
     try:
         changes = [f'LABEL "{name}"="{value}"' for name, value in labels.items()]
         client.api.import_image_from_data(_packed(PROGRAM), changes=changes)
-        (image,) = client.images.list(filters={"label": f"{next(iter(labels))}={owner}", "dangling": True})
+        (image,) = client.images.list(filters={"label": f"{OWNER_LABEL}={owner}", "dangling": True})
         client.containers.run(image.id, [PROGRAM], network_mode="none", labels=labels, **without_rights())
     except (DockerException, *NETWORK) as error:
         return engine_words(error)

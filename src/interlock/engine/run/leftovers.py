@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from docker import DockerClient
@@ -39,13 +40,14 @@ def clean_up(client: DockerClient, experiment: str) -> None:
     owned: dict[str, Any] = {"label": f"{OWNER_LABEL}={experiment}"}
     left = [
         *((container, remove) for container in client.containers.list(all=True, filters=owned, ignore_removed=True)),
-        *((network, _remove) for network in client.networks.list(filters=owned)),
-        *((volume, _remove_volume) for volume in client.volumes.list(filters=owned)),
+        *((network, Network.remove) for network in client.networks.list(filters=owned)),
+        *((volume, partial(Volume.remove, force=True)) for volume in client.volumes.list(filters=owned)),
     ]
     stays = []
     for thing, gone in left:
         try:
-            gone(thing)
+            with suppress(NotFound):
+                gone(thing)
         except DockerException as error:
             stays.append(f"{thing.id} ({error})")
     remove_images(client, [image.id for image in client.images.list(filters={**owned, "dangling": True})])
@@ -76,13 +78,3 @@ def remove_images(client: DockerClient, image_ids: Sequence[str]) -> None:
         with suppress(DockerException):
             if not client.images.get(image_id).tags:
                 client.images.remove(image_id)
-
-
-def _remove(network: Network) -> None:
-    with suppress(NotFound):
-        network.remove()
-
-
-def _remove_volume(volume: Volume) -> None:
-    with suppress(NotFound):
-        volume.remove(force=True)

@@ -13,11 +13,10 @@ from docker import DockerClient
 from docker.models.containers import Container
 from requests.exceptions import RequestException
 
-from interlock import untrusted
-from interlock.engine.agent import text_of
 from interlock.engine.ended import Ended
 from interlock.engine.ownership import labels_of
 from interlock.engine.run import leftovers
+from interlock.engine.run.archives import log_of
 from interlock.engine.run.rights import of_installation
 
 TOKEN = secrets.token_hex(4)
@@ -38,9 +37,7 @@ def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float
         code: int | None = None
         with suppress(RequestException):  # at the deadline, what was said until then counts
             code = int(container.wait(timeout=limit_s)["StatusCode"])
-        logs = [container.logs(stdout=out, stderr=not out, stream=True, follow=False) for out in (True, False)]
-        stdout, stderr = (text_of(untrusted.joined(log)) for log in logs)
-        return Ended(code, stdout, stderr, timed_out=code is None)
+        return Ended(code, log_of(container, stderr=False), log_of(container, stdout=False), timed_out=code is None)
     finally:
         leftovers.remove(container)
 

@@ -20,6 +20,7 @@ from interlock.engine.client import engine_errors
 from interlock.engine.ownership import labels_of
 from interlock.engine.profilers import not_ready, refusal
 from interlock.engine.protocol import StackOptions
+from interlock.engine.run.archives import log_of
 from interlock.engine.run.execution import hang_up
 from interlock.engine.run.leftovers import remove
 from interlock.engine.symbols import symbols_of
@@ -47,16 +48,14 @@ class ContainerProfiler:
         with engine_errors("the profiler failed"):
             self._container.kill(SIGNAL_STOP)
             code = self._container.wait(timeout=LIMIT_S)["StatusCode"]
-            self.text = untrusted.joined(
-                self._container.logs(stderr=False, stream=True, follow=False), untrusted.MOST_RECORD
-            ).decode()
+            self.text = log_of(self._container, untrusted.MOST_RECORD, stderr=False)
         if code != 0:
             raise _refusal(self._container)
 
 
 @contextmanager
 def counting(
-    client: DockerClient, image_id: str, owner: str, cell: Container, stacks: StackOptions | None = None
+    image_id: str, owner: str, cell: Container, stacks: StackOptions | None = None
 ) -> Iterator[ContainerProfiler]:
     """Count what happens in the cell's container from the first line of the block on, until `stop`.
 
@@ -66,9 +65,9 @@ def counting(
     with engine_errors("the engine does not start the profiler"):
         cell.reload()
         watched = ["--pid", str(cell.attrs["State"]["Pid"])]
-        symbols = symbols_of(client, cell.image, owner) if stacks else None
+        symbols = symbols_of(cell.client, cell.image, owner) if stacks else None
         watched += [*(stacks.arguments() if stacks else []), *(["--symbols", f"{SYMBOLS}/debug"] if symbols else [])]
-        profiler = _create(client, image_id, owner, watched)
+        profiler = _create(cell.client, image_id, owner, watched)
     try:
         with engine_errors("the engine does not start the profiler"):
             if symbols:
@@ -142,25 +141,25 @@ def _wait_until_ready(profiler: Container) -> None:
 
 def _refusal(profiler: Container) -> InterlockError:
     profiler.reload()
-    said = profiler.logs(stdout=False).decode(errors="replace")
-    return refusal(said, profiler.attrs["State"]["ExitCode"])
+    return refusal(log_of(profiler, stdout=False), profiler.attrs["State"]["ExitCode"])
 
 
 @contextmanager
-def work_marked(client: DockerClient, container: Container) -> Iterator[None]:
+def work_marked(container: Container) -> Iterator[None]:
     """Mark what the container does in the block as one phase, for a profiler that tells phases apart.
 
     The launcher's program begins it and its end ends it: a `cat` that waits until its input is closed.
     """
-    execution = client.api.exec_create(container.id, [LAUNCH, "--", "cat"], stdin=True)["Id"]
-    stream = client.api.exec_start(execution, socket=True)
+    api = container.client.api
+    execution = api.exec_create(container.id, [LAUNCH, "--", "cat"], stdin=True)["Id"]
+    stream = api.exec_start(execution, socket=True)
     limit = time.monotonic() + END_S
-    while not client.api.exec_inspect(execution)["Pid"] and time.monotonic() < limit:
+    while not api.exec_inspect(execution)["Pid"] and time.monotonic() < limit:
         time.sleep(0.02)
     try:
         yield
     finally:
         hang_up(stream)
         limit = time.monotonic() + END_S
-        while client.api.exec_inspect(execution)["Running"] and time.monotonic() < limit:
+        while api.exec_inspect(execution)["Running"] and time.monotonic() < limit:
             time.sleep(0.02)

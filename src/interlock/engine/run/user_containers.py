@@ -6,8 +6,7 @@ import io
 import ipaddress
 import re
 import tarfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -18,14 +17,13 @@ from docker.models.containers import Container
 from docker.utils import parse_bytes
 from requests.exceptions import RequestException
 
-from interlock import untrusted
 from interlock.catalog.types import MOUNT
 from interlock.engine.client import disk_full, engine_errors, engine_words, no_space
 from interlock.engine.ended import last_lines
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import OwnStart, UserSurroundings
-from interlock.engine.run import containers, leftovers
-from interlock.engine.run.archives import ContentError, archive
+from interlock.engine.run import leftovers
+from interlock.engine.run.archives import ContentError, archive, log_of
 from interlock.engine.run.rights import LOG, PROCESSES
 from interlock.errors import UsageError, WorkloadError
 
@@ -63,22 +61,8 @@ def require_memory(text: str) -> None:
         raise UsageError(key="--memory", found=f"'{text}' is not a size", todo="Write it as 512m or 2g.") from None
 
 
-def start_idle(place: Place, image_id: str) -> Container:
-    """Start a container in which the launcher idles, and the tests are started."""
-    return _start(place, OwnStart(image_id, command=containers.IDLE))
-
-
-@contextmanager
-def started(place: Place, start: OwnStart) -> Iterator[Container]:
-    """Start a container and remove it after the block; WorkloadError if it does not start."""
-    container = _start(place, start)
-    try:
-        yield container
-    finally:
-        leftovers.remove(container)
-
-
-def _start(place: Place, start: OwnStart) -> Container:
+def start_container(place: Place, start: OwnStart) -> Container:
+    """Start a container; WorkloadError if it does not start."""
     container = None
     try:
         container = _create(place, start)
@@ -154,11 +138,6 @@ def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: floa
 def exposed_ports(client: DockerClient, image_id: str) -> list[str]:
     """Return what an image EXPOSEs, as in 8000/tcp."""
     return list(client.images.get(image_id).attrs["Config"].get("ExposedPorts") or {})
-
-
-def log_of(container: Container) -> str:
-    """Return everything that the container printed."""
-    return untrusted.joined(container.logs(stream=True, follow=False)).decode(errors="replace")
 
 
 SOCKETS = ("/proc/net/tcp", "/proc/net/tcp6")

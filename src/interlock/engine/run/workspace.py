@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,7 +17,6 @@ from interlock.catalog.types import MOUNT
 from interlock.engine.agent import Agent
 from interlock.engine.client import engine_errors
 from interlock.engine.ended import Ended, last_lines
-from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import (
     NOTHING,
     USUAL,
@@ -31,10 +30,11 @@ from interlock.engine.protocol import (
     UserSurroundings,
 )
 from interlock.engine.run import containers, execution, leftovers, profiler, user_containers
+from interlock.engine.run.archives import log_of
 from interlock.engine.run.execution import Commands
 from interlock.engine.run.rights import TMP, TMP_BYTES, USER, without_rights
 from interlock.engine.run.user_containers import Place
-from interlock.errors import UnsupportedHereError, WorkloadError, last_line
+from interlock.errors import WorkloadError, last_line
 
 FILES = "/usr/local/share/interlock"
 DATABASE_PORT = 5432
@@ -62,16 +62,15 @@ TIMED_OUT, KILLED = 124, 128 + 9  # of coreutils' timeout
 class ContainerSandbox:
     """A container that idles until a process is started in it."""
 
-    client: DockerClient
     container: Container
     owner: str
-    instruments_image_id: str | None
+    instruments_image_id: str
     network: str | None = None
 
     @cached_property
     def commands(self) -> Commands:
         """Return what runs short commands here: by the agent, because what the engine does to start one counts here."""
-        return Commands(self.client, self.container)
+        return Commands(self.container)
 
     @property
     def id(self) -> str:
@@ -81,26 +80,23 @@ class ContainerSandbox:
         return execution.run_process(self.container, argv, deadline_s, environment)
 
     def start_agent(self) -> Agent:
-        return execution.start_agent(self.client, self.container)
+        return execution.start_agent(self.container)
 
     def has_no_memory_left(self) -> bool:
         return execution.ran_out_of_memory(self.container)
 
     def count(self, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
-        if self.instruments_image_id is None:
-            raise UnsupportedHereError(found="profiling was not set up", todo="Run without --no-profile.")
-        image_id = self.instruments_image_id
-        return profiler.counting(self.client, image_id, self.owner, self.container, stacks)
+        return profiler.counting(self.instruments_image_id, self.owner, self.container, stacks)
 
     def mark_work(self) -> AbstractContextManager[None]:
-        return profiler.work_marked(self.client, self.container)
+        return profiler.work_marked(self.container)
 
     def cpu_used(self) -> CpuUsed:
         """Return the CPU time used until now; WorkloadError if the container is gone or shows none."""
         return containers.parse_cpu_used(self.commands.run(["cat", *containers.CPU_FILES]).stdout)
 
     def address(self) -> str:
-        return containers.address_of(self.client, self.container, self.network or "")
+        return containers.address_of(self.container, self.network or "")
 
     def stop_service(self, folder: str) -> None:
         command = f"kill -TERM $(cat {folder}/service.pid) && rm {folder}/service.pid"
@@ -131,7 +127,7 @@ class OwnContainer(ContainerSandbox):
             return None
 
     def log(self) -> str:
-        return user_containers.log_of(self.container)
+        return log_of(self.container)
 
     def gil_lines(self) -> list[str]:
         return user_containers.read_gil_probe(self.container)
@@ -150,7 +146,7 @@ class ContainerWorkspace:
 
     client: DockerClient
     owner: str
-    instruments_image_id: str | None = None  # none where nothing is profiled
+    instruments_image_id: str
     volume: str | None = None  # none where nothing is measured: to try probes, say
     helper_image_ids: Mapping[str, str] = field(default_factory=dict)  # of those helpers that are needed
     is_elsewhere: bool = False  # on another machine, whose other processes nobody sees from here
@@ -172,12 +168,12 @@ class ContainerWorkspace:
             url, loader, images = None, None, self.helper_image_ids
             if server is not None:
                 helpers.append(containers.start_server(client, self.owner, images["server"], name, dict(server)))
-                url = containers.server_url(client, helpers[-1], name)
+                url = containers.server_url(helpers[-1], name)
             if load:
                 helpers.append(start_loader(client, self.owner, images["load"], name, self.volume))
-                loader = Commands(client, helpers[-1])
+                loader = Commands(helpers[-1])
                 # To a service the database is the server.
-                url = f"{containers.address_of(client, helpers[-1], name)}:{DATABASE_PORT}"
+                url = f"{containers.address_of(helpers[-1], name)}:{DATABASE_PORT}"
             yield ContainerNetwork(self, name, url, loader, [str(helper.id) for helper in helpers])
         finally:
             for helper in helpers:
@@ -186,22 +182,18 @@ class ContainerWorkspace:
                 containers.remove_network(client, name)
 
     def open_tools_sandbox(self) -> ContainerSandbox:
-        if self.instruments_image_id is None:
-            raise UnsupportedHereError(found="profiling was not set up", todo="Run without --no-profile.")
-        return self.sandbox(containers.start_idle(self.client, self.owner, self.instruments_image_id))
-
-    def sandbox(self, container: Container, network: str | None = None) -> ContainerSandbox:
-        return ContainerSandbox(self.client, container, self.owner, self.instruments_image_id, network)
+        return self.open_in(self.instruments_image_id, None, USUAL, NOTHING)
 
     def open_in(
         self, image_id: str, network: str | None, surroundings: Surroundings, packages: Mapping[str, str]
     ) -> ContainerSandbox:
         if self.users is not None and network is not None:
-            container = user_containers.start_idle(self.place_in(network), image_id)
+            idle = OwnStart(image_id, command=containers.IDLE)
+            container = user_containers.start_container(self.place_in(network), idle)
         else:
             options = containers.CellOptions(self.owner, self.volume, network, surroundings, packages)
             container = containers.start_cell(self.client, image_id, options)
-        return self.sandbox(container, network)
+        return ContainerSandbox(container, self.owner, self.instruments_image_id, network)
 
     def place_in(self, network: str) -> Place:
         """Return where containers of user's images are made."""
@@ -230,8 +222,9 @@ class ContainerNetwork:
     @contextmanager
     def started(self, start: OwnStart) -> Iterator[OwnContainer]:
         workspace, network = self.workspace, self.name or ""
-        with user_containers.started(workspace.place_in(network), start) as container:
-            yield OwnContainer(workspace.client, container, workspace.owner, workspace.instruments_image_id, network)
+        container = user_containers.start_container(workspace.place_in(network), start)
+        with closing(OwnContainer(container, workspace.owner, workspace.instruments_image_id, network)) as own:
+            yield own
 
     def ask(self, url: str, *, any_answer: bool = False, body: bool = True) -> Answer:
         return ask_service(self._loader().run, url, any_answer=any_answer, body=body)
@@ -281,17 +274,14 @@ def run_load(
 
 
 def start_loader(client: DockerClient, owner: str, image_id: str, network: str, volume: str | None) -> Container:
-    """Start the database that services use; load comes from the same container. It has CPU 0 to itself."""
+    """Start the database that services use; load comes from the same container."""
     with engine_errors("the engine cannot start the load"):
-        return client.containers.run(
+        return containers.start_helper(
+            client,
+            owner,
             image_id,
-            ["python3", f"{FILES}/database.py", str(DATABASE_PORT)],
-            detach=True,
-            init=True,
-            network=network,
-            cpuset_cpus="0" if client.info()["NCPU"] > 1 else "",
-            labels=labels_of(owner),
-            **containers.memory_limits(),
+            network,
+            command=["python3", f"{FILES}/database.py", str(DATABASE_PORT)],
             **without_rights(),
             user=USER,
             read_only=True,
