@@ -22,7 +22,6 @@ OWNER = "benchmark-cell"
 
 @dataclass(frozen=True)
 class Cell:
-    client: Any
     container: Any
     instruments_id: str
 
@@ -45,7 +44,7 @@ def started_cell(files: Mapping[str, bytes]) -> Iterator[Cell]:
         image_id = ensure_helper(client, ROOT, "instruments", built.base)
         volume = containers.create_instruments_volume(client, OWNER, image_id, {**programs, **files})
         options = containers.CellOptions(OWNER, volume, None)
-        yield Cell(client, containers.start_cell(client, built.image_id, options), image_id)
+        yield Cell(containers.start_cell(client, built.image_id, options), image_id)
     finally:
         leftovers.clean_up(client, OWNER)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import select
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,28 +16,12 @@ from hypothesis import strategies as st
 
 from interlock.engine.agent import Agent, Process, ProcessTimeoutError
 from interlock.engine.host import toolchain
+from interlock.engine.host.sandbox import ProcessChannel
 from interlock.errors import EngineError, FloodError
 
 FOLDER = Path(__file__).parents[2] / "dockerfiles" / "instruments"
 SOURCES = [FOLDER / name for name in toolchain.LAUNCHER]
 LIMIT_S = 20
-
-
-class Pipes:
-    """A channel to an agent that is a process of this test."""
-
-    def __init__(self, binary: Path) -> None:
-        self.process = subprocess.Popen([binary, "--agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-
-    def send(self, data: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(data)
-
-    def receive(self, limit_s: float) -> bytes:
-        assert self.process.stdout is not None
-        if not select.select([self.process.stdout], [], [], limit_s)[0]:
-            raise TimeoutError
-        return os.read(self.process.stdout.fileno(), 1 << 16)
 
 
 @pytest.fixture(scope="module")
@@ -49,16 +32,16 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def pipes(binary: Path) -> Iterator[Pipes]:
-    found = Pipes(binary)
+def channel(binary: Path, tmp_path: Path) -> Iterator[ProcessChannel]:
+    found = ProcessChannel([str(binary), "--agent"], os.environ, tmp_path)
     yield found
-    found.process.kill()
-    found.process.communicate()
+    found._process.kill()
+    found._process.communicate()
 
 
 @pytest.fixture
-def agent(pipes: Pipes) -> Agent:
-    return Agent(pipes)
+def agent(channel: ProcessChannel) -> Agent:
+    return Agent(channel)
 
 
 def cost_of(process: Process) -> dict[str, float]:
@@ -141,9 +124,9 @@ def test_more_output_than_a_pipe_holds_arrives_whole(agent: Agent) -> None:
     assert len(process.stdout) == 3_000_000
 
 
-def test_many_starts_one_after_the_other_leave_nothing_open(agent: Agent, pipes: Pipes) -> None:
+def test_many_starts_one_after_the_other_leave_nothing_open(agent: Agent, channel: ProcessChannel) -> None:
     def count() -> int:
-        return len(list(Path(f"/proc/{pipes.process.pid}/fd").iterdir()))
+        return len(list(Path(f"/proc/{channel._process.pid}/fd").iterdir()))
 
     agent.start([], ["true"], {}).wait(LIMIT_S)
     before = count()
@@ -180,10 +163,10 @@ def test_a_process_that_does_not_answer_is_late(agent: Agent) -> None:
         process.line(0.05)
 
 
-def test_an_agent_that_is_gone_is_an_error(agent: Agent, pipes: Pipes) -> None:
+def test_an_agent_that_is_gone_is_an_error(agent: Agent, channel: ProcessChannel) -> None:
     process = agent.start(["--feed"], ["cat"], {})
-    pipes.process.kill()
-    pipes.process.wait()
+    channel._process.kill()
+    channel._process.wait()
     with pytest.raises(EngineError):
         process.line(LIMIT_S)
 

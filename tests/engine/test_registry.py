@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -15,10 +13,6 @@ from interlock.engine.registry import _fetch, _follow, _push, _refused, platform
 from interlock.errors import RegistryError, SignatureError, UsageError
 from tests.builders import make_program
 from tests.cosign import Cosign
-
-if TYPE_CHECKING:
-    from docker import DockerClient
-    from docker.models.images import Image
 
 REFERENCE = f"registry.example:5000/team/python@sha256:{'d' * 64}"
 
@@ -100,21 +94,11 @@ def test_where_an_engine_names_no_digest_of_a_push_the_registry_is_asked(
     """As Docker does with containerd's store; Podman has no call for it, and skopeo asks."""
     make_program(tmp_path / "skopeo", f"test -n '{known or ''}' && echo {known}")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-
-    def get(_: str) -> Any:
-        raise ImageNotFound("none has this name")
-
-    def ask(_: str) -> Any:
-        if known is None or engine != "Engine":
-            raise NotFound("none")
-        return SimpleNamespace(id=known)
-
-    images = SimpleNamespace(get=get, get_registry_data=ask, remove=get)
-    api = SimpleNamespace(push=lambda *_, **__: iter([{"status": "Pushed"}]))
-    version = {"Components": [{"Name": engine}]}
-    client = cast("DockerClient", SimpleNamespace(api=api, images=images, version=lambda: version))
-    image = cast("Image", SimpleNamespace(id="sha256:1", tag=lambda *_: True))
-    team = Registry("registry.example:5000", "team")
+    client, image, team = Mock(), Mock(id="sha256:1"), Registry("registry.example:5000", "team")
+    client.version.return_value = {"Components": [{"Name": engine}]}
+    client.api.push.return_value = [{"status": "Pushed"}]
+    client.images.get.side_effect = client.images.remove.side_effect = ImageNotFound("none has this name")
+    client.images.get_registry_data.side_effect = [Mock(id=known) if known and engine == "Engine" else NotFound("none")]
     if known is None:
         with pytest.raises(RegistryError, match="no digest"):
             _push(client, image, [f"{team.name}/python:x"], team, print)

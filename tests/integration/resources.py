@@ -61,7 +61,7 @@ def start(client: DockerClient, owner: str, image: Built, volume: str, surroundi
     return containers.start_cell(client, image.image_id, containers.CellOptions(owner, volume, None, surroundings))
 
 
-def said(client: DockerClient, cell: Container, *argv: str, environment: dict[str, str] | None = None) -> str:
+def said(cell: Container, *argv: str, environment: dict[str, str] | None = None) -> str:
     """What a process in the cell printed; it must have ended well."""
     ended = execution.run_process(cell, list(argv), 60, environment)
     assert ended.exit_code == 0, ended.stderr

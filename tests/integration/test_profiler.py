@@ -74,15 +74,15 @@ def open_cell(client: Any, built: Images, volume: str, variant: str = QUICK) -> 
     return containers.start_cell(client, built[variant].image_id, options)
 
 
-def run(client: Any, cell: Any, *argv: str, environment: dict[str, str] | None = None) -> None:
+def run(cell: Any, *argv: str, environment: dict[str, str] | None = None) -> None:
     ended = execution.run_process(cell, [LAUNCH, "--", *argv], 60, environment)
     assert ended.exit_code == 0, ended.stderr
 
 
-def count(client: Any, instruments_image: str, cell: Any, *argv: str) -> str:
+def count(instruments_image: str, cell: Any, *argv: str) -> str:
     """What the profiler printed of a process in the cell."""
     with profiler.counting(instruments_image, OWNER, cell) as counting:
-        run(client, cell, *argv)
+        run(cell, *argv)
         counting.stop()
     return counting.text
 
@@ -135,7 +135,7 @@ def test_every_known_count_matches_exactly_and_nothing_is_lost(
     told_by: str,
 ) -> None:
     monkeypatch.setattr(profiler, "HOST_CGROUPS", cgroups)
-    text = count(client, instruments_image, open_cell(client, built, volume), *START_TRUTH)
+    text = count(instruments_image, open_cell(client, built, volume), *START_TRUTH)
     assert f'"filter": "{told_by}"' in text
     assert_exact(text)
 
@@ -149,7 +149,7 @@ def test_two_cells_profiled_at_once_do_not_see_each_other(
     def profile_one(cell: Any) -> None:
         with profiler.counting(instruments_image, OWNER, cell) as counting:
             both_ready.wait()
-            run(client, cell, *START_TRUTH)
+            run(cell, *START_TRUTH)
             both_ready.wait()
             counting.stop()
         texts.append(counting.text)
@@ -241,7 +241,7 @@ def test_beside_a_tracer_that_uses_perfs_events_it_refuses_by_name(
         assert tracer.stdout is not None
         assert tracer.stdout.readline() == "holding\n"
         with pytest.raises(TracerError, match=rf"\(pid {tracer.pid}\)"):
-            count(client, instruments_image, cell, "true")
+            count(instruments_image, cell, "true")
         tracer.communicate("")
 
 
@@ -251,7 +251,7 @@ def test_beside_strace_in_the_cell_it_refuses_by_name(
     cell = open_cell(client, built, volume)
     cell.exec_run([*processes.STRACE, "sleep", "30"], detach=True)
     with pytest.raises(TracerError, match=r"(strace|ld\.so) \(pid \d+\) is tracing"):
-        count(client, instruments_image, cell, "true")
+        count(instruments_image, cell, "true")
 
 
 # One system call of each kind per unit: not by a lock, of which no interpreter promises how it asks the kernel. Their

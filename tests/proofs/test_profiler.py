@@ -39,7 +39,7 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
     found = []
     for environment in ({}, mode.environment):
         with profiler.counting(instruments_image, OWNER, cell) as counting:
-            run(client, cell, *argv, environment=environment)
+            run(cell, *argv, environment=environment)
             counting.stop()
         phases = parse_bpf(counting.text)
         found.append(phases["work"].syscalls["futex"].calls if "futex" in phases["work"].syscalls else 0)
@@ -102,7 +102,7 @@ def test_two_capabilities_of_the_kernels_count_exactly_in_place_of_the_administr
             assert profiler.stdout is not None
             is_ready = profiler.stdout.readline() == "ready\n"
             if is_ready:
-                run(client, cell, *START_TRUTH)
+                run(cell, *START_TRUTH)
             profiler.terminate()
             said = profiler.stdout.read()
     finally:

@@ -21,27 +21,26 @@ from docker.errors import APIError, NotFound
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from interlock import untrusted
 from interlock.catalog.project import Catalog
 from interlock.engine.client import engine_errors
-from interlock.engine.ended import Ended
-from interlock.engine.ownership import labels_of
 from interlock.engine.packages import pip_container
 from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer, ensure_builder, gather
-from interlock.engine.packages.pip_output import failure, last_words, pip_version
+from interlock.engine.packages.pip_output import failure, last_words
 from interlock.engine.packages.resolving import requirements_file
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import leftovers
-from interlock.engine.run.archives import ContentError, archive
+from interlock.engine.run.archives import ContentError, image_archive
 from interlock.engine.side_by_side import side_by_side, worker_count
-from interlock.errors import BuildError, EngineError
+from interlock.errors import BuildError, EngineError, UnsupportedHereError
 from interlock.results.experiments import Built, Outcome, PackageSet, State
+from interlock.untrusted import MOST_SAID, parse_json
 
 # Label of a volume: the id of the image that its packages are for.
 IMAGE_LABEL = "interlock.packages"
 FOLDER = "/packages"
 REQUIREMENTS = f"{AUDIT}/requirements.txt"
-ASK_S, FILL_S, INSTALL_S = 300, 3600, 900
+FILL_S, INSTALL_S = 3600, 900
+CORRECT = "Correct the `packages` of the workload, or pip's settings on this machine."
 # For so long an interrupt waits for installations to end. A builder that is being made ends with this process.
 ABANDON_S = 5
 # Before this pip, a project without pyproject.toml is built with what is installed, and old images lack `wheel`.
@@ -124,14 +123,13 @@ class ImageInstaller:
                 if versions is None:
                     versions = self._install(image, lines, packages)
                 return packages.model_copy(update={"versions": versions})
-            except (BuildError, EngineError) as error:  # of this variant or its index; the others go on
-                return packages.model_copy(update={"outcome": Outcome(state=State.FAILED, reason=error.found)})
-            except _CannotError as error:
-                return packages.model_copy(update={"outcome": Outcome(state=error.state, reason=str(error))})
+            except (BuildError, EngineError, UnsupportedHereError) as error:  # of this variant; the others go on
+                state = State.UNSUPPORTED if isinstance(error, UnsupportedHereError) else State.FAILED
+                return packages.model_copy(update={"outcome": Outcome(state=state, reason=error.found)})
 
     def _require_wanted(self) -> None:
         if self.abandoned.is_set():
-            raise _CannotError(State.NOT_MEASURED, "it was interrupted")
+            raise BuildError(found="it was interrupted", todo="Start it again.")
 
     def _install(self, image: Built, lines: Sequence[str], packages: PackageSet) -> dict[str, str]:
         owner = f"packages-{uuid.uuid4().hex[:12]}"
@@ -141,7 +139,10 @@ class ImageInstaller:
             self.client.volumes.create(packages.volume, labels={IMAGE_LABEL: image.image_id})
             pip_container.create_wheels_volume(self.client, owner)
             own = pip_container.open_image(self.client, owner, image.image_id, {packages.volume: packages.mount_path})
-            pip = _pip_of(own, image.variant)
+            pip = own.pip_version()
+            if pip is None:
+                found = f"{image.variant} has no pip to install packages with"
+                raise UnsupportedHereError(found=found, todo="Leave out the variant, or what needs packages.")
             self.on_step(image.variant, "preparing the builder")
             builder_id = ensure_builder(self.client, self.root, image, self.catalog)
             self._require_wanted()
@@ -154,14 +155,6 @@ class ImageInstaller:
         finally:
             leftovers.clean_up(self.client, owner)
             self.at_work.discard(owner)
-
-
-class _CannotError(Exception):
-    """Why packages cannot be installed, and the state of the cells that need them."""
-
-    def __init__(self, state: State, reason: str) -> None:
-        super().__init__(reason)
-        self.state = state
 
 
 def planned(image_id: str, lines: Iterable[str]) -> PackageSet:
@@ -182,22 +175,14 @@ def _recorded(client: DockerClient, image_id: str, packages: PackageSet) -> dict
         client.volumes.get(packages.volume)
     except NotFound:
         return None
-    container = client.containers.create(
-        image_id,
-        ["true"],
-        entrypoint=[],
-        volumes={packages.volume: {"bind": packages.mount_path, "mode": "ro"}},
-        labels=labels_of("packages"),
-    )
+    mounted = {packages.volume: {"bind": packages.mount_path, "mode": "ro"}}
     try:
-        with archive(container, _record(packages)) as tar:
+        with image_archive(client, image_id, _record(packages), MOST_SAID, "packages", volumes=mounted) as tar:
             entry = tar.getmembers()[0]
             member = tar.extractfile(entry) if entry.isreg() else None  # a link to itself has no end
-            versions = untrusted.parse_json(member.read()) if member else None
+            versions = parse_json(member.read()) if member else None
     except (ContentError, ValueError, IndexError):  # what is installed runs, and may write there
         return None
-    finally:
-        leftovers.remove(container)
     is_list = isinstance(versions, dict) and all(isinstance(version, str) for version in versions.values())
     return versions if is_list else None
 
@@ -206,32 +191,21 @@ def _record(packages: PackageSet) -> str:
     return f"{packages.mount_path}/interlock.json"
 
 
-def _pip_of(own: PipContainer, variant: str) -> tuple[int, int]:
-    said = own.pip("--version", deadline_s=ASK_S)
-    if said.timed_out:
-        raise _CannotError(State.FAILED, f"`pip --version` did not end within {ASK_S} s")
-    version = pip_version(said.stdout)
-    if version is None:
-        raise _CannotError(State.UNSUPPORTED, f"{variant} has no pip to install packages with")
-    return version
-
-
 def _fetch_wheels(inside: PipContainer, lines: Sequence[str], pip: tuple[int, int]) -> list[str]:
     """Download or build the wheels and return their paths in the builder."""
     if pip < GETS_WHEEL_ITSELF:
-        said = inside.pip("install", "wheel", deadline_s=INSTALL_S)
-        if not said.ok:
-            raise _CannotError(State.FAILED, _reason(said, INSTALL_S, ["wheel"]))
+        _pip(inside, ["wheel"], INSTALL_S, "install", "wheel")
     inside.put({REQUIREMENTS: requirements_file(lines)})
-    said = inside.pip("wheel", "--wheel-dir", WHEELS, "-r", REQUIREMENTS, deadline_s=FILL_S)
-    if not said.ok:
-        raise _CannotError(State.FAILED, _reason(said, FILL_S, lines))
+    _pip(inside, names_of(lines), FILL_S, "wheel", "--wheel-dir", WHEELS, "-r", REQUIREMENTS)
     return sorted(_must(inside, ["find", WHEELS, "-name", "*.whl"]).split())
 
 
-def _reason(said: Ended, deadline_s: float, lines: Sequence[str]) -> str:
-    words = "pip " if said.timed_out else ""
-    return f"{', '.join(names_of(lines))} cannot be installed: {words}{failure(said, deadline_s)}"
+def _pip(inside: PipContainer, names: Iterable[str], deadline_s: float, *words: str) -> None:
+    """Run pip for these packages; BuildError says why they cannot be installed."""
+    said = inside.pip(*words, deadline_s=deadline_s)
+    if not said.ok:
+        why = f"{'pip ' if said.timed_out else ''}{failure(said, deadline_s)}"
+        raise BuildError(found=f"{', '.join(names)} cannot be installed: {why}", todo=CORRECT)
 
 
 def _install_offline(own: PipContainer, wheels: Sequence[str], packages: PackageSet, owner: str) -> dict[str, str]:
@@ -239,10 +213,7 @@ def _install_offline(own: PipContainer, wheels: Sequence[str], packages: Package
     new = f"{packages.mount_path}/.{owner}"
     if wheels:
         words = ["install", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--target", new]
-        said = own.pip(*words, *wheels, deadline_s=INSTALL_S)
-        if not said.ok:
-            names = ", ".join(versions_of(wheels))
-            raise _CannotError(State.FAILED, f"{names} cannot be installed: {last_words(said.stdout)}")
+        _pip(own, versions_of(wheels), INSTALL_S, *words, *wheels)
     else:
         _must(own, ["mkdir", new])
     _must(own, ["sh", "-c", MOVE, "sh", new, packages.site])
@@ -257,7 +228,7 @@ def _install_offline(own: PipContainer, wheels: Sequence[str], packages: Package
 def _must(inside: PipContainer, argv: list[str]) -> str:
     said = inside.run(argv, INSTALL_S)
     if not said.ok:
-        raise _CannotError(State.FAILED, f"packages cannot be installed: {last_words(said.stdout)}")
+        raise BuildError(found=f"packages cannot be installed: {last_words(said.stdout)}", todo=CORRECT)
     return said.stdout
 
 
