@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import tarfile
 import threading
 import time
@@ -220,6 +222,19 @@ def test_builds_of_threads_end_with_the_run(docker: Any) -> None:
     one_build.end_all()
     thread.join(20)
     assert made == [None]
+
+
+def test_what_an_interrupted_command_started_in_its_session_ends_with_it() -> None:
+    def interrupted(line: str) -> str:
+        raise KeyboardInterrupt(line)
+
+    held, holds = os.pipe()
+    command = ["sh", "-c", "sleep 60 & echo begun; wait"]
+    with pytest.raises(KeyboardInterrupt):
+        one_build.follow(command, [], interrupted, start_new_session=True, pass_fds=[holds])
+    os.close(holds)
+    assert select.select([held], [], [], 20)[0], "nobody holds the pipe any more"
+    os.close(held)
 
 
 def test_podman_and_a_user_who_wants_no_buildkit_have_the_engines_builder(
