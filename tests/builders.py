@@ -506,6 +506,12 @@ def _sum(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
 
 
+def make_program(path: Path, text: str, interpreter: str = "/bin/sh") -> None:
+    """Writes a program that stands for one of this machine's."""
+    path.write_text(f"#!{interpreter}\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
 def edit(root: Path, path: str, old: str, new: str) -> None:
     """Replaces a text that must be there, once."""
     text = (root / path).read_text(encoding="utf-8")

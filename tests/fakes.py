@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -24,17 +25,28 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent back; `raw` replaces all of it, and with `closes` the connection ends without a word."""
+    """What is sent back; `raw` replaces all of it, again and again if `endless`; `closes` ends it without a word."""
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     raw: bytes = b""
     closes: bool = False
+    endless: bool = False
 
 
 def as_json(fields: Any, status: int = 200, **headers: str) -> Answer:
     return Answer(status, json.dumps(fields).encode(), {"Content-Type": "application/json", **headers})
+
+
+def files_of(folder: Path) -> Callable[[Asked], Answer]:
+    """Answer with the files that a folder has when it is asked for them."""
+
+    def answer(asked: Asked) -> Answer:
+        path = folder / asked.path.lstrip("/")
+        return Answer(body=path.read_bytes()) if path.is_file() else Answer(404)
+
+    return answer
 
 
 @contextmanager
@@ -45,6 +57,8 @@ def serving(
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # A head and its body are two sends: with it the second one waits for the client's delayed acknowledgement.
+        disable_nagle_algorithm = True
 
         def do(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
@@ -59,6 +73,8 @@ def serving(
                 self.connection.shutdown(socket.SHUT_RDWR)
             elif sent.raw:
                 self.wfile.write(sent.raw)
+                while sent.endless:
+                    self.wfile.write(sent.raw)
             else:
                 self.send_response(sent.status)
                 for name, value in {"Content-Length": str(len(sent.body)), **sent.headers}.items():
