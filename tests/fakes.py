@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BufferedIOBase
+from pathlib import Path
 from typing import Any
 
 
@@ -25,9 +26,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent back; `raw` replaces all of it, and with `closes` the connection ends without a word.
+    """What is sent back; `raw` replaces all of it, again and again if `endless`; `closes` ends it without a word.
 
-    What is said on the connection behind it `then` reads and writes.
+    What is said on the connection behind `raw` is what `then` reads and writes.
     """
 
     status: int = 200
@@ -36,10 +37,21 @@ class Answer:
     raw: bytes = b""
     closes: bool = False
     then: Callable[[BufferedIOBase, BufferedIOBase], None] = lambda received, sent: None
+    endless: bool = False
 
 
 def as_json(fields: Any, status: int = 200, **headers: str) -> Answer:
     return Answer(status, json.dumps(fields).encode(), {"Content-Type": "application/json", **headers})
+
+
+def files_of(folder: Path) -> Callable[[Asked], Answer]:
+    """Answer with the files that a folder has when it is asked for them."""
+
+    def answer(asked: Asked) -> Answer:
+        path = folder / asked.path.lstrip("/")
+        return Answer(body=path.read_bytes()) if path.is_file() else Answer(404)
+
+    return answer
 
 
 @contextmanager
@@ -50,6 +62,8 @@ def serving(
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # A head and its body are two sends: with it the second one waits for the client's delayed acknowledgement.
+        disable_nagle_algorithm = True
 
         def do(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
@@ -65,6 +79,8 @@ def serving(
             elif sent.raw:
                 self.wfile.write(sent.raw)
                 sent.then(self.rfile, self.wfile)
+                while sent.endless:
+                    self.wfile.write(sent.raw)
             else:
                 self.send_response(sent.status)
                 for name, value in {"Content-Length": str(len(sent.body)), **sent.headers}.items():

@@ -89,7 +89,7 @@ class DockerEngine:
 
     def train(self, plan: ImagePlan, options: BuildOptions, on_step: OnStep) -> Training:
         """Train what the plan would build."""
-        return train(self.client, plan, options, builds.make_jobs(), on_step)
+        return train(self.client, plan, options, on_step)
 
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
         builder = replace(self._builder(known, options, lambda *_: None), looks_only=True)

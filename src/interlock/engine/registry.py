@@ -254,7 +254,8 @@ def pull(client: DockerClient, plan: ImagePlan, registry: Registry, on_step: OnS
         raise
     if not digest:
         _untag(client, hashed)
-    return describe_image(plan, image, time.monotonic() - started, reused=True, pulled_from=registry.name)
+    taken = {"duration_s": time.monotonic() - started, "pulled_from": registry.name}
+    return describe_image(plan, image, reused=True).model_copy(update=taken)
 
 
 def pull_base(client: DockerClient, base: Base, registry: Registry, on_step: OnStep) -> BaseImage | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import shutil
@@ -12,7 +11,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,36 +22,25 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Base
 from interlock.engine.build import base as bases
 from interlock.errors import EngineError, Interrupted
-from tests.builders import ROOT
+from tests.builders import ROOT, make_program
+from tests.fakes import files_of, serving
 
 LAYERS = [f"sha256:{digit * 64}" for digit in "123"]
 RELEASE = "Origin: Debian\nSuite: trixie\nCodename: trixie\nDate: Sat, 09 Aug 2025 00:00:00 UTC\nComponents: main\n"
 
 
-class NoImages:
-    """An engine that has no image, and whose registry has none either."""
+class Engine:
+    """An engine that has no image; what goes wrong with a pull is among its events, as an engine's own API has it."""
+
+    def __init__(self, error: str = "") -> None:
+        self.error = error
+        self.images = self.api = self
 
     def get(self, reference: str) -> Any:
         raise ImageNotFound(f"no {reference}")
 
-    pull = get
-
-
-class NoRegistry:
-    """Raises nothing when it is asked to pull, as an engine's own API does: what goes wrong is among its events."""
-
-    def __init__(self, error: str = "") -> None:
-        self.error = error
-
     def pull(self, reference: str, **_: Any) -> list[dict[str, str]]:
         return [{"status": f"pulling {reference}"}, *([{"error": self.error}] if self.error else [])]
-
-
-class Engine:
-    images = NoImages()
-
-    def __init__(self, error: str = "") -> None:
-        self.api = NoRegistry(error)
 
 
 @pytest.fixture
@@ -78,24 +65,15 @@ def test_another_pin_or_another_recipe_has_another_tag(base: Base, monkeypatch: 
     assert bases.local_tag(base) != tag
 
 
-def test_where_mmdebstrap_is_missing_the_error_says_what_to_install(
-    base: Base, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError) as raised:
-        bases.ensure_base(Engine(), base, tmp_path / "cache", lambda _: None)
-    assert "apt-get install mmdebstrap" in raised.value.todo
-    assert base.reference in raised.value.found
-
-
 @pytest.mark.parametrize(
     ("error", "said", "todo"),
     [
+        ("", "debian:trixie-slim@sha256:", "apt-get install mmdebstrap"),
         ("toomanyrequests: slow down", "slow down", "apt-get install mmdebstrap"),
         ("write: no space left on device", "no space left", "docker system df"),
     ],
 )
-def test_what_an_engine_says_while_it_pulls_is_the_reason(
+def test_why_nothing_is_pulled_is_said_and_without_mmdebstrap_what_to_install(
     base: Base, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: str, said: str, todo: str
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -111,46 +89,43 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     suite = tmp_path / "mirror/dists/trixie"
     suite.mkdir(parents=True)
     (suite / "Release").write_text(RELEASE, encoding="utf-8")
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "mirror"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", f"http://127.0.0.1:{server.server_port}")
+    with serving(files_of(tmp_path / "mirror")) as port:
+        monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", f"http://127.0.0.1:{port}")
         yield suite
-        server.shutdown()
-
-
-def sign(suite: Path, home: Path) -> None:
-    """Make InRelease, signed with a key that nobody has."""
-    home.mkdir(mode=0o700)
-    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", ""]
-    subprocess.run([*gpg, "--quick-generate-key", "stranger@invalid", "ed25519", "sign"], check=True)
-    subprocess.run([*gpg, "--clearsign", "--output", str(suite / "InRelease"), str(suite / "Release")], check=True)
-    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
 
 
 @pytest.fixture
 def trusting(mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The mirror is signed, and this machine's apt trusts who signed it, as it trusts further sources' keys."""
     home = tmp_path / "gnupg"
-    sign(mirror, home)
+    home.mkdir(mode=0o700)
+    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", ""]
+    subprocess.run([*gpg, "--quick-generate-key", "stranger@invalid", "ed25519", "sign"], check=True)
+    subprocess.run([*gpg, "--clearsign", "--output", str(mirror / "InRelease"), str(mirror / "Release")], check=True)
+    key = subprocess.run([*gpg, "--export", "stranger@invalid"], check=True, stdout=subprocess.PIPE).stdout
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
     with tempfile.TemporaryDirectory() as folder:
         trusted = Path(folder)
         trusted.chmod(0o755)  # apt checks signatures as a user of its own
-        gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--export", "stranger@invalid"]
-        (trusted / "stranger.gpg").write_bytes(subprocess.run(gpg, check=True, stdout=subprocess.PIPE).stdout)
+        (trusted / "stranger.gpg").write_bytes(key)
         shutil.copy(next(path for path in bases.KEYRINGS if path.exists()), trusted / "debian.gpg")
         (tmp_path / "apt.conf").write_text(f'Dir::Etc::TrustedParts "{trusted}";\n', encoding="utf-8")
         monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
         yield
 
 
+def refusal(base: Base, folder: Path) -> EngineError:
+    """Why no root file system is made."""
+    with pytest.raises(EngineError) as raised:
+        bases.make_layer(base, folder / "layer.tar", "no registry")
+    return raised.value
+
+
 @pytest.mark.promise(escapes=True)
 def test_a_key_that_this_machine_trusts_for_other_packages_signs_no_base(
     base: Base, trusting: None, tmp_path: Path
 ) -> None:
-    with pytest.raises(EngineError) as raised:
-        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
-    assert "apt-get install debian-archive-keyring" in raised.value.todo
+    assert "apt-get install debian-archive-keyring" in refusal(base, tmp_path).todo
 
 
 @pytest.mark.promise(escapes=True)
@@ -159,9 +134,7 @@ def test_a_mirror_with_options_of_apt_that_switch_signatures_off_is_refused(
     options: str, base: Base, mirror: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", options + os.environ["INTERLOCK_DEBIAN_MIRROR"])
-    with pytest.raises(EngineError) as raised:
-        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
-    assert raised.value.key == "INTERLOCK_DEBIAN_MIRROR"
+    assert refusal(base, tmp_path).key == "INTERLOCK_DEBIAN_MIRROR"
     assert not (tmp_path / "layer.tar").exists()
 
 
@@ -170,31 +143,21 @@ def test_without_debians_keys_no_base_is_made_and_the_error_says_what_to_install
     base: Base, trusting: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(bases, "KEYRINGS", (tmp_path / "nowhere.gpg",))
-    for attempt in (bases.require_mmdebstrap, lambda: bases.make_layer(base, tmp_path / "layer.tar", "no registry")):
-        with pytest.raises(EngineError) as raised:
-            attempt()
-        assert "apt-get install debian-archive-keyring" in raised.value.todo
-    assert not (tmp_path / "layer.tar").exists()
-
-
-def test_without_the_key_that_signed_the_mirror_the_error_names_the_package_with_debians_keys(
-    base: Base, mirror: Path, tmp_path: Path
-) -> None:
-    sign(mirror, tmp_path / "gnupg")
     with pytest.raises(EngineError) as raised:
-        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
-    assert "apt-get install debian-archive-keyring" in raised.value.todo
+        bases.require_mmdebstrap()
+    for error in (raised.value, refusal(base, tmp_path)):
+        assert "apt-get install debian-archive-keyring" in error.todo
+    assert not (tmp_path / "layer.tar").exists()
 
 
 @pytest.mark.promise(escapes=True)
 def test_an_unsigned_mirror_is_refused_and_the_error_says_how_to_choose_another(
     base: Base, mirror: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(EngineError) as raised:
-        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
-    assert "is not signed" in raised.value.found
-    assert "INTERLOCK_DEBIAN_MIRROR" in raised.value.todo
-    assert "debian-archive-keyring" not in raised.value.todo
+    error = refusal(base, tmp_path)
+    assert "is not signed" in error.found
+    assert "INTERLOCK_DEBIAN_MIRROR" in error.todo
+    assert "debian-archive-keyring" not in error.todo
 
 
 def test_a_mirror_that_has_nothing_of_debian_is_named(
@@ -202,23 +165,18 @@ def test_a_mirror_that_has_nothing_of_debian_is_named(
 ) -> None:
     url = f"{os.environ['INTERLOCK_DEBIAN_MIRROR']}/another"
     monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", url)
-    with pytest.raises(EngineError) as raised:
-        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
-    assert url in raised.value.found
+    assert url in refusal(base, tmp_path).found
 
 
 def test_a_disk_that_is_full_is_not_taken_for_a_mirror_that_does_not_answer(
     base: Base, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program = tmp_path / "mmdebstrap"
-    program.write_text("#!/bin/sh\necho 'E: tar: ./usr/bin/perl: No space left on device' >&2\nexit 25\n")
-    program.chmod(0o755)
+    make_program(program, "echo 'E: tar: ./usr/bin/perl: No space left on device' >&2; exit 25")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", "http://debian.example/debian")
     monkeypatch.setattr(bases, "KEYRINGS", (program,))
-    with pytest.raises(EngineError) as raised:
-        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
-    assert "df -h" in raised.value.todo
+    assert "df -h" in refusal(base, tmp_path).todo
 
 
 def test_an_interrupt_lets_mmdebstrap_remove_its_folder_first(

@@ -35,10 +35,6 @@ def test_there_is_a_builder_more_than_there_are_cores_and_at_most_one_for_each_p
     assert workers == max(1, min(plans, CORES + 1, 4))
 
 
-def test_a_build_has_as_many_jobs_as_there_are_cores_however_many_run_beside_it() -> None:
-    assert builds.make_jobs() == CORES
-
-
 BASE = make_base(origin="registry", chain_id="sha256:layers")
 VARIANT = "debian-3.13"
 

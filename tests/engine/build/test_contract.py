@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +18,19 @@ from rich.console import Console
 
 from interlock.catalog.variants import Variant
 from interlock.engine.build import contract
-from interlock.engine.build.contract import CHECKS, CONFIG, INSIDE, ContractFinding, ContractState, ImageConfig, Runs
+from interlock.engine.build.contract import CHECKS, CONFIG, INSIDE, ContractFinding, ContractState, Runs
 from interlock.errors import BuildError
 from tests.builders import ROOT, make_variant
 from tests.workloads.test_syntax import too_new_for_vermin, vermin
 
 PROGRAM = ROOT / "src/interlock/engine/inside/contract.py"
-GOOD = ImageConfig(
-    environment={
-        "PATH": "/usr/local/bin:/usr/bin",
-        "LANG": "C.UTF-8",
-        "PYTHON_VERSION": "3.13.1",
-        "UV_PYTHON": "3.13",
-        "UV_PYTHON_DOWNLOADS": "never",
-    },
-    command=["python3"],
-    entrypoint=[],
-    user="",
-    folder="",
-    ports=[],
-    volumes=[],
-)
+GOOD: dict[str, Any] = {
+    "Env": [
+        *("PATH=/usr/local/bin:/usr/bin", "LANG=C.UTF-8", "PYTHON_VERSION=3.13.1"),
+        *("UV_PYTHON=3.13", "UV_PYTHON_DOWNLOADS=never"),
+    ],
+    "Cmd": ["python3"],
+}
 NAMES = [check.name for check in INSIDE]
 
 
@@ -48,7 +40,9 @@ def runs(**second: str) -> Runs:
     return {"first": kept, "second": kept | {name.replace("_", "-"): found for name, found in second.items()}}
 
 
-def judged(variant: Variant, config: ImageConfig = GOOD, answers: Runs | None = None) -> dict[str, ContractFinding]:
+def judged(
+    variant: Variant, config: Mapping[str, Any] = GOOD, answers: Runs | None = None
+) -> dict[str, ContractFinding]:
     """What is not kept, by the check."""
     found = contract.judge(variant, config, answers or runs())
     return {finding.check: finding for finding in found if finding.verdict is not ContractState.OK}
@@ -170,69 +164,56 @@ def test_a_check_without_an_answer_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "check", "found"),
+    ("key", "value", "check", "found"),
     [
-        ({"environment": dict(GOOD.environment) | {"PATH": "/usr/bin"}}, "env-path", "PATH=/usr/bin"),
-        ({"environment": dict(GOOD.environment) | {"PYTHON_VERSION": "3.13.10"}}, "env-python-version", "3.13.10"),
-        ({"environment": dict(GOOD.environment) | {"PYTHONUNBUFFERED": "1"}}, "env-others", "PYTHONUNBUFFERED"),
-        ({"environment": dict(GOOD.environment) | {"UV_PYTHON": "3.12"}}, "env-uv", "UV_PYTHON=3.12"),
-        ({"command": ["bash"]}, "cmd", "bash"),
-        ({"command": []}, "cmd", "none"),
-        ({"entrypoint": ["/init"]}, "entrypoint", "/init"),
-        ({"user": "app"}, "user", "app"),
-        ({"folder": "/app"}, "workdir", "/app"),
-        ({"ports": ["80/tcp"]}, "ports", "80/tcp"),
-        ({"volumes": ["/data"]}, "volumes", "/data"),
+        ("Env", ["PATH=/usr/bin"], "env-path", "PATH=/usr/bin"),
+        ("Env", ["PYTHON_VERSION=3.13.10"], "env-python-version", "3.13.10"),
+        ("Env", ["PYTHONUNBUFFERED=1=1"], "env-others", "PYTHONUNBUFFERED"),
+        ("Env", ["UV_PYTHON=3.12"], "env-uv", "UV_PYTHON=3.12"),
+        ("Cmd", ["bash"], "cmd", "bash"),
+        ("Cmd", [], "cmd", "none"),
+        ("Entrypoint", ["/init"], "entrypoint", "/init"),
+        ("User", "app", "user", "app"),
+        ("WorkingDir", "/app", "workdir", "/app"),
+        ("ExposedPorts", {"80/tcp": {}}, "ports", "80/tcp"),
+        ("Volumes", {"/data": {}}, "volumes", "/data"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_wrong_with_the_configuration_is_named(changes: dict[str, Any], check: str, found: str) -> None:
-    assert judged(make_variant(), replace(GOOD, **changes)) == {
+def test_what_is_wrong_with_the_configuration_is_named(key: str, value: Any, check: str, found: str) -> None:
+    changed = [*GOOD["Env"], *value] if key == "Env" else value
+    assert judged(make_variant(), GOOD | {key: changed}) == {
         check: ContractFinding(check, ContractState.UNDECLARED, found)
     }
 
 
-def test_the_engines_configuration_is_read_whatever_it_leaves_out() -> None:
-    assert contract.parse_config({"Env": None, "Cmd": None, "Volumes": None}) == ImageConfig({}, [], [], "", "", [], [])
-    full = {"Env": ["A=b=c"], "Cmd": ["python3"], "Entrypoint": ["/init"], "User": "1", "WorkingDir": "/app"}
-    assert contract.parse_config(full | {"ExposedPorts": {"80/tcp": {}}, "Volumes": {"/data": {}}}) == ImageConfig(
-        {"A": "b=c"}, ["python3"], ["/init"], "1", "/app", ["80/tcp"], ["/data"]
-    )
-
-
 def test_every_check_of_the_configuration_can_fail() -> None:
-    empty = ImageConfig({"A": "1"}, [], ["x"], "app", "/app", ["80/tcp"], ["/data"])
-    assert [check.name for check, found in CONFIG if not found(empty, make_variant())] == []
+    lists = {"Cmd": [], "Entrypoint": ["x"], "ExposedPorts": {"80/tcp": {}}, "Volumes": {"/data": {}}}
+    found = contract.of_config({"Env": ["A=1"], "User": "app", "WorkingDir": "/app", **lists}, make_variant())
+    assert list(found) == [check.name for check in CONFIG]
+    assert all(found.values())
+
+
+def test_what_the_engine_leaves_out_of_the_configuration_or_sets_to_null_is_nothing() -> None:
+    keys = ("Env", "Cmd", "Entrypoint", "User", "WorkingDir", "ExposedPorts", "Volumes")
+    assert contract.of_config(dict.fromkeys(keys), make_variant()) == contract.of_config({}, make_variant())
+
+
+KEPT = ContractFinding("zlib", ContractState.OK)
+DECLARED = ContractFinding("pip", ContractState.DIFFERENCE, "no pip", "has no threads")
+FAILED = ContractFinding("venv", ContractState.UNDECLARED, "no [venv]")
 
 
 def test_the_first_failure_is_an_error_with_the_file_the_key_and_what_to_do() -> None:
-    contract.require(
-        {
-            "a": [
-                ContractFinding("zlib", ContractState.OK),
-                ContractFinding("pip", ContractState.DIFFERENCE, "none", "because"),
-            ]
-        }
-    )
+    contract.require({"a": [KEPT, DECLARED]})
     with pytest.raises(BuildError) as caught:
-        contract.require(
-            {
-                "a": [ContractFinding("zlib", ContractState.OK)],
-                "b": [ContractFinding("pip", ContractState.UNDECLARED, "no pip")],
-            }
-        )
-    assert (caught.value.file, caught.value.key) == ("variants/b.toml", "differences.pip")
-    assert "no pip" in caught.value.found
+        contract.require({"a": [KEPT], "b": [FAILED]})
+    assert (caught.value.file, caught.value.key) == ("variants/b.toml", "differences.venv")
+    assert FAILED.found in caught.value.found
 
 
 def test_the_table_counts_and_what_is_not_kept_stands_below_it() -> None:
-    findings = [
-        ContractFinding("zlib", ContractState.OK),
-        ContractFinding("pip", ContractState.DIFFERENCE, "no pip", "has no threads"),
-        ContractFinding("venv", ContractState.UNDECLARED, "no [venv]"),
-    ]
     console = Console(file=io.StringIO(), width=100)
-    console.print(contract.terminal({"cpython-2.7": findings, "b": []}))
+    console.print(contract.terminal({"cpython-2.7": [KEPT, DECLARED, FAILED], "b": []}))
     lines = [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
     assert [re.split("  +", line) for line in lines[:3]] == [
         ["variant", "checks", "kept", "differences", "failures"],

@@ -8,16 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from tests.builders import ROOT, clean_environment, make_source, make_wheel
+from tests.builders import ROOT, clean_environment, make_program, make_source, make_wheel
+from tests.fakes import Answer, Asked, serving
 from tests.keyring import Keyring, open_keyring
 
 FETCH = ROOT / "dockerfiles/fetch.sh"
@@ -32,55 +30,39 @@ GOOD = b"the source archive\n" * 100
 SUM = hashlib.sha256(GOOD).hexdigest()
 WRONG = b"a captive portal's page\n"
 FILE = "source.tgz"
-SERVED = {"good": GOOD, "truncated": GOOD, "wrong": WRONG, "empty": b"", "endless": bytes(100_000)}
+SERVED = {
+    "good": Answer(body=GOOD),
+    "truncated": Answer(raw=b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % len(GOOD) + GOOD[: len(GOOD) // 2]),
+    "wrong": Answer(body=WRONG),
+    "empty": Answer(),
+    "endless": Answer(raw=b"HTTP/1.0 200 OK\r\n\r\n" + bytes(100_000), endless=True),
+}
 
 
 @dataclass
 class Upstream:
-    """A server whose answers depend on the path, and what was asked of it."""
+    """A server whose answers depend on the first folder of a path, and what was asked of it."""
 
     url: str
-    asked: list[str]
-    served: dict[str, bytes]
+    requests: list[Asked]
+    signatures: dict[str, bytes]  # by path
 
-
-class Answers(BaseHTTPRequestHandler):
-    asked: list[str]
-    served: dict[str, bytes]
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        kind = self.path.split("/")[1]
-        data = self.served.get(self.path, SERVED.get(kind))
-        if data is None:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        if kind == "endless":
-            self.end_headers()
-            with suppress(OSError):
-                while True:
-                    self.wfile.write(data)
-            return
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data[: len(data) // 2] if kind == "truncated" else data)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name
-        pass
+    @property
+    def asked(self) -> list[str]:
+        return [one.path for one in self.requests]
 
 
 @pytest.fixture
 def upstream() -> Iterator[Upstream]:
-    asked: list[str] = []
-    served: dict[str, bytes] = {}
-    handler = type("Recorded", (Answers,), {"asked": asked, "served": served})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield Upstream(f"http://127.0.0.1:{server.server_port}", asked, served)
-        server.shutdown()
-        thread.join()
+    def answer(one: Asked) -> Answer:
+        if one.path in signatures:
+            return Answer(body=signatures[one.path])
+        return SERVED.get(one.path.split("/")[1], Answer(404))
+
+    requests: list[Asked] = []
+    signatures: dict[str, bytes] = {}
+    with serving(answer, requests) as port:
+        yield Upstream(f"http://127.0.0.1:{port}", requests, signatures)
 
 
 def run(
@@ -110,67 +92,58 @@ def fetch(
     return run(folder, f'fetch "{FILE}" {SUM} {words}', beside, **environment)
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("dead", "curl: (22) The requested URL returned error: 404"),
-        ("wrong", f"sha256 is {hashlib.sha256(WRONG).hexdigest()} ({len(WRONG)} bytes), wanted {SUM}"),
-        ("truncated", "curl: (18)"),
-        ("empty", f"sha256 is {hashlib.sha256(b'').hexdigest()} (0 bytes), wanted {SUM}"),
-    ],
-)
-def test_a_place_that_fails_is_named_and_the_next_one_is_taken(
-    upstream: Upstream, tmp_path: Path, kind: str, said: str
-) -> None:
+@pytest.fixture
+def paths(tmp_path: Path) -> dict[str, str]:
+    """PATHs by what fetches there: all that this machine has, and what fetch.sh needs but curl."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("python3", "sh", "sed", "sort", "sha256sum", "cut", "wc", "rm", "dirname"):
+        (folder / name).symlink_to(sys.executable if name == "python3" else str(shutil.which(name)))
+    return {"curl": clean_environment()["PATH"], "python": str(folder)}
+
+
+def is_passed_over(upstream: Upstream, folder: Path, kind: str, said: str, path: str) -> None:
+    """Requires that a place of this kind is named with a reason that begins so, and that the next one is taken."""
     bad, good = f"{upstream.url}/{kind}/{FILE}", f"{upstream.url}/good/{FILE}"
-    done = fetch(tmp_path, bad, good)
+    done = fetch(folder, bad, good, MOST_BLOCKS="2000", PATH=path)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == f"interlock: step fetching {FILE}"
     assert lines[1].startswith(f"interlock: tried {bad}: {said}")
     assert lines[2:] == [f"interlock: source {FILE} from {good}", "done"]
-    assert (tmp_path / FILE).read_bytes() == GOOD
+    assert (folder / FILE).read_bytes() == GOOD
 
 
-@pytest.fixture
-def without_curl(tmp_path: Path) -> str:
-    """A PATH with what fetch.sh needs but curl."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for name in ("python3", "sh", "sed", "sort", "sha256sum", "cut", "wc", "rm", "dirname"):
-        (folder / name).symlink_to(sys.executable if name == "python3" else str(shutil.which(name)))
-    return str(folder)
+EMPTY_SUM = f"sha256 is {hashlib.sha256(b'').hexdigest()} (0 bytes), wanted {SUM}"
+WRONG_SUM = f"sha256 is {hashlib.sha256(WRONG).hexdigest()} ({len(WRONG)} bytes), wanted {SUM}"
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"), [("dead", "HTTP Error 404"), ("wrong", "sha256 is"), ("truncated", ""), ("empty", "sha256 is")]
+    ("by", "kind", "said"),
+    [
+        ("curl", "dead", "curl: (22) The requested URL returned error: 404"),
+        ("curl", "wrong", WRONG_SUM),
+        ("curl", "truncated", "curl: (18)"),
+        ("curl", "empty", EMPTY_SUM),
+        ("python", "dead", "HTTP Error 404"),
+        ("python", "wrong", WRONG_SUM),
+        ("python", "truncated", ""),
+        ("python", "empty", EMPTY_SUM),
+    ],
 )
-def test_without_curl_python_fetches_and_a_place_that_fails_is_named(
-    upstream: Upstream, tmp_path: Path, without_curl: str, kind: str, said: str
+def test_a_place_that_fails_is_named_and_the_next_one_is_taken(
+    upstream: Upstream, tmp_path: Path, paths: dict[str, str], by: str, kind: str, said: str
 ) -> None:
-    bad, good = f"{upstream.url}/{kind}/{FILE}", f"{upstream.url}/good/{FILE}"
-    done = fetch(tmp_path, bad, good, PATH=without_curl)
-    assert done.returncode == 0, done.stdout + done.stderr
-    _, tried, *rest = done.stdout.splitlines()
-    assert tried.startswith(f"interlock: tried {bad}: {said}")
-    assert rest == [f"interlock: source {FILE} from {good}", "done"]
-    assert (tmp_path / FILE).read_bytes() == GOOD
+    is_passed_over(upstream, tmp_path, kind, said, paths[by])
 
 
 @pytest.mark.promise
 @pytest.mark.parametrize("by", ["curl", "python"])
 def test_a_place_that_sends_a_source_without_end_fills_no_disk(
-    upstream: Upstream, tmp_path: Path, without_curl: str, by: str
+    upstream: Upstream, tmp_path: Path, paths: dict[str, str], by: str
 ) -> None:
     """A megabyte is the limit here; it was none."""
-    bad, good = f"{upstream.url}/endless/{FILE}", f"{upstream.url}/good/{FILE}"
-    path = without_curl if by == "python" else os.environ["PATH"]
-    done = fetch(tmp_path, bad, good, MOST_BLOCKS="2000", PATH=path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    _, tried, *rest = done.stdout.splitlines()
-    assert tried.startswith(f"interlock: tried {bad}: more than 1024000 bytes")
-    assert rest == [f"interlock: source {FILE} from {good}", "done"]
-    assert (tmp_path / FILE).read_bytes() == GOOD
+    is_passed_over(upstream, tmp_path, "endless", "more than 1024000 bytes", paths[by])
 
 
 @pytest.mark.parametrize(
@@ -210,9 +183,7 @@ def apt_get(folder: Path, *uris: str) -> str:
     programs.mkdir()
     lines = "".join(f'    echo "{uri}"\n' for uri in uris)
     asked = r'[ "$*" = "indextargets --format \$(REPO_URI) --no-release-info Created-By: Packages" ]'
-    script = f"#!/bin/sh\n{asked} && {{\n{lines}    :\n}}\n"
-    (programs / "apt-get").write_text(script, encoding="utf-8")
-    (programs / "apt-get").chmod(0o755)
+    make_program(programs / "apt-get", f"{asked} && {{\n{lines}    :\n}}")
     return f"{programs}{os.pathsep}{clean_environment()['PATH']}"
 
 
@@ -264,9 +235,7 @@ WHEEL = "toy-1.0-py3-none-any.whl"
 def fetch_wheel(folder: Path, file: str, *places: str) -> subprocess.CompletedProcess[str]:
     """Fetches with a prefix whose python is the one that runs this; its pip knows toy 1.0 and nothing else."""
     (folder / "prefix/bin").mkdir(parents=True)
-    python = folder / "prefix/bin/python"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
-    python.chmod(0o755)
+    make_program(folder / "prefix/bin/python", f'exec "{sys.executable}" "$@"')
     (folder / "index").mkdir()
     sha256 = make_wheel(folder / "index", WHEEL)
     settings = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": f"{folder}/index", "PIP_CONFIG_FILE": "/dev/null"}
@@ -294,7 +263,6 @@ def test_a_release_that_pips_index_lacks_for_this_interpreter_is_named_and_the_e
 
 
 SQV = """\
-#!/bin/sh
 # What Debian 13 has as sqv, by means of gpgv: `sqv --keyring KEY SIGNATURE FILE` prints the key's fingerprint.
 [ "$#" = 4 ] && [ "$1" = --keyring ] || exit 2
 gpg --homedir {home} --batch --yes --dearmor --output {home}/checked.gpg "$2" || exit 2
@@ -324,10 +292,8 @@ def path(keyring: Keyring, tmp_path: Path) -> str:
     if shutil.which("gpgv") is None:
         pytest.skip("gpgv is not installed")
     (tmp_path / "programs").mkdir()
-    sqv = tmp_path / "programs/sqv"
-    sqv.write_text(SQV.format(home=keyring.home), encoding="utf-8")
-    sqv.chmod(0o755)
-    return f"{sqv.parent}{os.pathsep}{clean_environment()['PATH']}"
+    make_program(tmp_path / "programs/sqv", SQV.format(home=keyring.home))
+    return f"{tmp_path}/programs{os.pathsep}{clean_environment()['PATH']}"
 
 
 def check(
@@ -342,7 +308,7 @@ def check(
 def test_a_signature_by_its_key_is_said_with_the_keys_fingerprint_and_where_it_was(
     upstream: Upstream, tmp_path: Path, keyring: Keyring, keys: dict[str, bytes], path: str
 ) -> None:
-    upstream.served["/a.asc"] = keyring.sign("author", GOOD)
+    upstream.signatures["/a.asc"] = keyring.sign("author", GOOD)
     url = f"{upstream.url}/a.asc"
     done = check(tmp_path, keys, "author.asc", f"{upstream.url}/dead/a.asc", url, PATH=path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -362,7 +328,7 @@ def test_a_wrong_signature_ends_the_build_with_66_and_a_good_one_elsewhere_does_
     upstream: Upstream, tmp_path: Path, keyring: Keyring, keys: dict[str, bytes], path: str,
     signer: str, added: bytes, said: str,
 ) -> None:  # fmt: skip
-    upstream.served |= {
+    upstream.signatures |= {
         "/a.asc": keyring.sign(signer, GOOD) if signer else WRONG,
         "/b.asc": keyring.sign("author", GOOD),
     }
@@ -386,7 +352,7 @@ def test_a_signature_that_nobody_has_is_said_and_the_build_goes_on(
 def test_the_users_mirror_is_asked_first_for_a_signature_too(
     upstream: Upstream, tmp_path: Path, keyring: Keyring, keys: dict[str, bytes], path: str
 ) -> None:
-    upstream.served[f"/mirror/{FILE}.asc"] = keyring.sign("author", GOOD)
+    upstream.signatures[f"/mirror/{FILE}.asc"] = keyring.sign("author", GOOD)
     mirror = f"{upstream.url}/mirror/"
     done = check(tmp_path, keys, "author.asc", f"{upstream.url}/wrong/b", PATH=path, INTERLOCK_SOURCE_MIRROR=mirror)
     assert done.returncode == 0, done.stdout
@@ -396,7 +362,7 @@ def test_the_users_mirror_is_asked_first_for_a_signature_too(
 def test_a_signature_in_the_pool_is_looked_for_below_the_mirrors_of_apt(
     upstream: Upstream, tmp_path: Path, keyring: Keyring, keys: dict[str, bytes], path: str
 ) -> None:
-    upstream.served["/archive/pool/main/s/s.asc"] = keyring.sign("author", GOOD)
+    upstream.signatures["/archive/pool/main/s/s.asc"] = keyring.sign("author", GOOD)
     apt = apt_get(tmp_path, f"{upstream.url}/dead/", f"{upstream.url}/archive/")
     done = check(tmp_path, keys, "author.asc", "pool/main/s/s.asc", PATH=f"{apt}{os.pathsep}{path}")
     assert done.returncode == 0, done.stdout
@@ -406,7 +372,7 @@ def test_a_signature_in_the_pool_is_looked_for_below_the_mirrors_of_apt(
 def test_without_a_program_that_checks_a_signature_is_not_taken_for_a_good_one(
     upstream: Upstream, tmp_path: Path, keyring: Keyring, keys: dict[str, bytes]
 ) -> None:
-    upstream.served["/a.asc"] = keyring.sign("author", GOOD)
+    upstream.signatures["/a.asc"] = keyring.sign("author", GOOD)
     programs = tmp_path / "few"
     programs.mkdir()
     for name in ("sh", "curl", "dirname", "tail"):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,6 @@ from interlock.engine.build.image import (
     BASE_ARGUMENT,
     QUESTION,
     TRACKED_FILE,
-    ImagePlan,
     broken_mode,
     content_hash,
     contradictions,
@@ -38,7 +37,7 @@ from interlock.engine.build.image import (
 )
 from interlock.engine.build.sources import tar_of
 from interlock.errors import BuildError, EngineError, SourceUnavailableError
-from interlock.results.experiments import Facts, Subject
+from interlock.results.experiments import BaseImage, Facts, Subject
 from tests.builders import (
     FROM_ARCHIVE,
     FROM_IMAGE,
@@ -49,9 +48,6 @@ from tests.builders import (
     make_facts,
     make_variant,
 )
-
-if TYPE_CHECKING:
-    pass
 
 KINDS: dict[SourceKind, dict[str, Any]] = {
     SourceKind.SOURCE: {},
@@ -69,14 +65,6 @@ def test_the_parent_is_handed_to_the_argument_that_the_dockerfile_of_its_kind_ha
     before_the_first_stage, _, _ = files["Dockerfile"].partition("\nFROM ")
     assert re.findall(r"^ARG (\w+)=", before_the_first_stage, re.MULTILINE) == [BASE_ARGUMENT[kind]]
     assert f"\nFROM ${{{BASE_ARGUMENT[kind]}}}" in files["Dockerfile"]
-
-
-def test_a_plan_has_the_tag_of_its_variant() -> None:
-    base = make_base(origin="registry")
-    content = content_hash({}, base.image_id)
-    plan = ImagePlan(variant=make_variant(), files={}, content_hash=content, base=base)
-    assert plan.tag == "localhost/interlock/python:3.13-trixie"
-    assert plan.prefix is None
 
 
 FILES = {"Dockerfile": b"FROM x\n", "build.sh": b"make\n", "patches/a.patch": b"--- a\n"}
@@ -114,12 +102,7 @@ def test_a_tar_holds_the_files_and_is_the_same_every_time(files: dict[str, bytes
     assert tar_of(dict(reversed(files.items()))).read() == data
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         members = tar.getmembers()
-        found = {}
-        for member in members:
-            content = tar.extractfile(member)
-            assert content is not None
-            found[member.name] = content.read()
-    assert found == files
+        assert {one.name: tar.extractfile(one).read() for one in members} == files  # type: ignore[union-attr]
     assert [member.name for member in members] == sorted(files)
     assert {(member.uid, member.gid, member.mtime, member.mode) for member in members} <= {(0, 0, 0, 0o644)}
 
@@ -253,19 +236,21 @@ def test_what_is_no_clone_with_a_commit_has_no_revision(
     assert project_revision(clone) is None, "without git"
 
 
-def test_the_labels_name_commit_parent_and_builder(clone: Path) -> None:
-    assert provenance_labels(clone, PULLED) == {
+@pytest.mark.parametrize(
+    ("base", "name", "digest"),
+    [
+        (PULLED, "debian:trixie-slim", DIGEST),
+        (MADE, "interlock/base:trixie-0123456789ab", IMAGE_ID),  # its local tag and id
+    ],
+    ids=["pulled", "made here"],
+)
+def test_the_labels_name_commit_parent_and_builder(clone: Path, base: BaseImage, name: str, digest: str) -> None:
+    assert provenance_labels(clone, base) == {
         "org.opencontainers.image.revision": git(clone, "rev-parse", "HEAD"),
-        "org.opencontainers.image.base.name": "debian:trixie-slim",
-        "org.opencontainers.image.base.digest": DIGEST,
+        "org.opencontainers.image.base.name": name,
+        "org.opencontainers.image.base.digest": digest,
         "interlock.version": __version__,
     }
-
-
-def test_a_base_that_mmdebstrap_made_is_named_by_its_local_tag_and_id(tmp_path: Path) -> None:
-    found = provenance_labels(tmp_path, MADE)
-    assert found["org.opencontainers.image.base.name"] == "interlock/base:trixie-0123456789ab"
-    assert found["org.opencontainers.image.base.digest"] == IMAGE_ID
 
 
 OUTPUT = """\
@@ -304,10 +289,15 @@ def test_an_interpreter_that_does_not_answer_has_no_facts(output: str) -> None:
         parse_facts(output)
 
 
-def test_the_question_is_answered_by_the_python_that_runs_this() -> None:
-    done = subprocess.run([sys.executable, "-c", QUESTION], capture_output=True, text=True, check=True)
+def asked(prelude: str = "") -> Facts:
+    """What the interpreter that runs this says of itself after the prelude has made it another one."""
+    done = subprocess.run([sys.executable, "-c", prelude + QUESTION], capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    facts = parse_facts(done.stdout)
+    return parse_facts(done.stdout)
+
+
+def test_the_question_is_answered_by_the_python_that_runs_this() -> None:
+    facts = asked()
     assert facts.version == platform.python_version()
     assert facts.implementation == sys.implementation.name
     is_gil_enabled = getattr(sys, "_is_gil_enabled", lambda: True)
@@ -321,28 +311,10 @@ def test_the_question_is_answered_by_the_python_that_runs_this() -> None:
 
 
 def test_an_interpreter_that_cannot_start_threads_says_so() -> None:
-    without = (
-        "import threading\ndef refuse(self): raise RuntimeError('no threads here')\nthreading.Thread.start = refuse\n"
-    )
-    done = subprocess.run([sys.executable, "-c", without + QUESTION], capture_output=True, text=True, check=True)
-    facts = parse_facts(done.stdout)
+    refuse = "def refuse(self): raise RuntimeError('no threads here')"
+    facts = asked(f"import threading\n{refuse}\nthreading.Thread.start = refuse\n")
     assert facts.thread_flavour is ThreadFlavour.NONE
     assert facts.thread_error == "RuntimeError: no threads here"
-
-
-def asked(prelude: str) -> Facts:
-    """What the interpreter that runs this says of itself after the prelude has made it another one."""
-    done = subprocess.run([sys.executable, "-c", prelude + QUESTION], capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    return parse_facts(done.stdout)
-
-
-def without_header(path: str) -> str:
-    return f"import sysconfig\nsysconfig.get_config_h_filename = lambda: {path!r}\n"
-
-
-def test_an_interpreter_without_its_pyconfig_has_posix_threads(tmp_path: Path) -> None:
-    assert asked(without_header(f"{tmp_path}/pyconfig.h")).thread_flavour is ThreadFlavour.PTHREAD
 
 
 @pytest.mark.parametrize(
@@ -351,32 +323,38 @@ def test_an_interpreter_without_its_pyconfig_has_posix_threads(tmp_path: Path) -
         ("#define HAVE_PTH 1\n", ThreadFlavour.GNU_PTH),
         ("/* #undef HAVE_PTH */\n", ThreadFlavour.PTHREAD),
         ("#define HAVE_PTHREAD_H 1\n", ThreadFlavour.PTHREAD),
+        (None, ThreadFlavour.PTHREAD),  # without the file
     ],
 )
-def test_an_interpreter_on_pth_is_known_by_its_pyconfig(tmp_path: Path, line: str, expected: ThreadFlavour) -> None:
-    (tmp_path / "pyconfig.h").write_text(f"#define HAVE_ALARM 1\n{line}", encoding="utf-8")
-    assert asked(without_header(f"{tmp_path}/pyconfig.h")).thread_flavour is expected
+def test_an_interpreter_on_pth_is_known_by_its_pyconfig(
+    tmp_path: Path, line: str | None, expected: ThreadFlavour
+) -> None:
+    header = tmp_path / "pyconfig.h"
+    if line is not None:
+        header.write_text(f"#define HAVE_ALARM 1\n{line}", encoding="utf-8")
+    facts = asked(f"import sysconfig\nsysconfig.get_config_h_filename = lambda: {str(header)!r}\n")
+    assert facts.thread_flavour is expected
+
+
+def flags(**values: str) -> str:
+    return f"import sysconfig\nsysconfig.get_config_var = {values!r}.get\n"
 
 
 @pytest.mark.parametrize(
-    ("flags", "expected"),
+    ("prelude", "key", "expected"),
     [
-        ({"CC": "gcc -O2", "CFLAGS": "-g -O3"}, "-O3"),
-        ({"CC": "gcc", "CFLAGS": "-O0 -Os"}, "-Os"),
-        ({"CFLAGS": "-O2"}, "-O2"),
-        ({"CC": "gcc"}, "unknown"),
-        ({}, "unknown"),
+        (flags(CC="gcc -O2", CFLAGS="-g -O3"), "optimisation", "-O3"),
+        (flags(CC="gcc", CFLAGS="-O0 -Os"), "optimisation", "-Os"),
+        (flags(CFLAGS="-O2"), "optimisation", "-O2"),
+        (flags(CC="gcc"), "optimisation", "unknown"),
+        (flags(), "optimisation", "unknown"),
+        ("import sys\nsys.implementation.name = 'pypy'\n", "implementation", "pypy"),
     ],
 )
-def test_the_last_level_that_the_compiler_was_told_counts_and_none_is_unknown(
-    flags: dict[str, str], expected: str
+def test_the_last_level_that_the_compiler_was_told_counts_and_another_implementation_says_its_name(
+    prelude: str, key: str, expected: str
 ) -> None:
-    facts = asked(f"import sysconfig\nsysconfig.get_config_var = {flags!r}.get\n")
-    assert facts.optimisation == expected
-
-
-def test_another_implementation_says_its_name() -> None:
-    assert asked("import sys\nsys.implementation.name = 'pypy'\n").implementation == "pypy"
+    assert getattr(asked(prelude), key) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import tarfile
 import threading
 import time
@@ -19,7 +21,7 @@ from interlock.engine.build import one_build
 from interlock.engine.build.image import build_failure
 from interlock.engine.client import Address
 from interlock.errors import EngineError, SourceUnavailableError
-from tests.builders import make_variant
+from tests.builders import make_program, make_variant
 from tests.fakes import Answer, Asked, as_json, serving
 
 FILES = {"Dockerfile": b"FROM x\nRUN make\n", "build.sh": b"make\n"}
@@ -110,7 +112,6 @@ FAILURES = (
     "executor failed running [/bin/sh -c sh /interlock/build.sh]: exit code: 69",
 )
 DOCKER = """\
-#!/bin/sh
 [ "$1" = buildx ] && { echo github.com/docker/buildx v0.13.1 abcdef; exit; }
 cd {folder}; printf '%s\\n' "$@" > words; env > environment; cat > context.tar; cat said
 [ -f sleeps ] && { touch began; exec sleep 60; }
@@ -125,8 +126,7 @@ class WithDocker:
 
     def __init__(self, folder: Path, said: str, code: int) -> None:
         self.folder = folder
-        (folder / "docker").write_text(DOCKER.replace("{folder}", str(folder)))
-        (folder / "docker").chmod(0o755)
+        make_program(folder / "docker", DOCKER.replace("{folder}", str(folder)))
         (folder / "said").write_text(said)
         (folder / "code").write_text(str(code))
 
@@ -222,6 +222,19 @@ def test_builds_of_threads_end_with_the_run(docker: Any) -> None:
     assert made == [None]
 
 
+def test_what_an_interrupted_command_started_in_its_session_ends_with_it() -> None:
+    def interrupted(line: str) -> str:
+        raise KeyboardInterrupt(line)
+
+    held, holds = os.pipe()
+    command = ["sh", "-c", "sleep 60 & echo begun; wait"]
+    with pytest.raises(KeyboardInterrupt):
+        one_build.follow(command, [], interrupted, start_new_session=True, pass_fds=[holds])
+    os.close(holds)
+    assert select.select([held], [], [], 20)[0], "nobody holds the pipe any more"
+    os.close(held)
+
+
 def test_podman_and_a_user_who_wants_no_buildkit_have_the_engines_builder(
     docker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +252,6 @@ def test_podman_and_a_user_who_wants_no_buildkit_have_the_engines_builder(
 def test_an_engine_is_asked_once_what_builds_for_it(docker: Any) -> None:
     machine, client = docker("", 0), client_of()
     assert one_build.has_buildkit(client)
-    (machine.folder / "docker").write_text("#!/bin/sh\nexit 1\n")
+    make_program(machine.folder / "docker", "exit 1")
     assert one_build.has_buildkit(client)
     assert not one_build.has_buildkit(client_of())

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import shutil
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,7 +18,7 @@ from interlock.engine.host.prefixes import PrefixBuilder
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State, fallback_lines
 from tests.builders import make_download
-from tests.fakes import Answer, Asked, serving
+from tests.fakes import Answer, Asked, files_of, serving
 from tests.integration.toys import add_channel, toy_of_channel
 
 NEW, OLD = "9.9.2", "9.9.1"
@@ -35,13 +32,19 @@ class Upstream:
     project: Path
     mirror: Path
     served: Path
-    asked: list[str]
+    requests: list[Asked]
     answers: Answers = field(default_factory=Answers)
     steps: list[str] = field(default_factory=list)
+
+    @property
+    def asked(self) -> list[str]:
+        """Return the paths that it was asked whether it has them."""
+        return [one.path for one in self.requests if one.method == "HEAD"]
 
     def has(self, *versions: str) -> None:
         """Serve these versions alone, and begin a run that has asked nobody yet."""
         self.answers = Answers()
+        self.requests.clear()
         for path in self.served.iterdir():
             path.unlink()
         for version in versions:
@@ -64,21 +67,12 @@ class Upstream:
 @pytest.fixture
 def upstream(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
     monkeypatch.delenv("INTERLOCK_SOURCE_MIRROR", raising=False)
-    asked: list[str] = []
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            asked.append(self.path)
-            super().do_HEAD()
-
     (tmp_path / "served").mkdir()
-    handler = functools.partial(Handler, directory=str(tmp_path / "served"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        add_channel(project, tmp_path / "mirror", f"http://127.0.0.1:{server.server_port}")
+    requests: list[Asked] = []
+    with serving(files_of(tmp_path / "served"), requests) as port:
+        add_channel(project, tmp_path / "mirror", f"http://127.0.0.1:{port}")
         toy_of_channel(project, "toy")
-        yield Upstream(project, tmp_path / "mirror", tmp_path / "served", asked)
-        server.shutdown()
+        yield Upstream(project, tmp_path / "mirror", tmp_path / "served", requests)
 
 
 @pytest.mark.needs("gcc")
@@ -126,7 +120,6 @@ def test_the_newest_that_is_here_is_used_without_asking_anybody(upstream: Upstre
     upstream.has(NEW)
     upstream.build()
     upstream.has(OLD)
-    upstream.asked.clear()
     again = upstream.build()
     assert (again.version, again.reused, again.passed_over, upstream.asked) == (NEW, True, [], [])
 

@@ -13,7 +13,7 @@ from interlock.catalog.variants import Variant
 from interlock.engine.host import core, toolchain
 from interlock.engine.host.core import core_here
 from interlock.engine.protocol import CoreSet
-from tests.builders import FROM_IMAGE, FROM_PACKAGES, ROOT, make_variant
+from tests.builders import FROM_IMAGE, FROM_PACKAGES, ROOT, make_program, make_variant
 
 ANSWERS = (
     "version={} implementation=cpython thread_flavour=pthread gil=on loaded_libraries=libc.so.6 prefix=/usr "
@@ -23,10 +23,8 @@ ANSWERS = (
 
 def interpreter(folder: Path, version: str) -> Path:
     """A folder with an interpreter that says it is of this version."""
-    lines = [f"echo {word}" for word in ANSWERS.format(version).split()]
     (folder / "bin").mkdir(parents=True)
-    (folder / "bin/python3").write_text("\n".join(["#!/bin/sh", *lines, ""]))
-    (folder / "bin/python3").chmod(0o755)
+    make_program(folder / "bin/python3", "\n".join(f"echo {word}" for word in ANSWERS.format(version).split()))
     return folder
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,13 @@ OWNER = f"2026-11-21-a-abc123.a-host-with-a-long-name.a-workload-{os.getpid()}"
 
 
 @pytest.fixture
-def workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> HostWorkspace:
+def workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[HostWorkspace]:
     made = tmp_path / "made"
     made.mkdir()
     monkeypatch.setattr(toolchain, "ensure_instruments", lambda *_: made)
-    return HostEngine(ROOT, tmp_path / "cache").set_up(OWNER, Needs(ROOT, [], {"one.py": b"pass"}))
+    engine = HostEngine(ROOT, tmp_path / "cache")
+    yield engine.set_up(OWNER, Needs(ROOT, [], {"one.py": b"pass"}))
+    engine.clean_up(OWNER)
 
 
 def test_the_cells_of_an_experiment_are_in_a_folder_of_its_own_in_memory_and_are_gone_with_it(
@@ -46,12 +49,9 @@ def test_the_cells_of_an_experiment_are_in_a_folder_of_its_own_in_memory_and_are
     assert not list(runs(tmp_path / "cache").iterdir())
 
 
-def test_what_only_containers_have_is_unsupported_and_says_why(workspace: HostWorkspace, tmp_path: Path) -> None:
-    try:
-        with pytest.raises(UnsupportedHereError, match="load on a service"), workspace.network(None, load=True):
-            pass
-    finally:
-        HostEngine(ROOT, tmp_path / "cache").clean_up(OWNER)
+def test_what_only_containers_have_is_unsupported_and_says_why(workspace: HostWorkspace) -> None:
+    with pytest.raises(UnsupportedHereError, match="load on a service"), workspace.network(None, load=True):
+        pass
 
 
 @pytest.mark.parametrize("feature", ONLY_IN_CONTAINERS)
@@ -75,12 +75,9 @@ def test_without_a_probe_neither_calls_nor_stacks_are_had(monkeypatch: pytest.Mo
 def test_a_prefix_is_on_this_machines_file_system_as_if_on_a_volume_and_its_pages_stay_in_memory(
     workspace: HostWorkspace, tmp_path: Path
 ) -> None:
-    try:
-        with workspace.network(None, load=False) as network:
-            assert network.open_sandbox(str(tmp_path), Surroundings(prefix_on_volume=True))
-            assert not network.can_evict
-    finally:
-        HostEngine(ROOT, tmp_path / "cache").clean_up(OWNER)
+    with workspace.network(None, load=False) as network:
+        assert network.open_sandbox(str(tmp_path), Surroundings(prefix_on_volume=True))
+        assert not network.can_evict
 
 
 def test_an_option_that_is_of_images_is_refused_before_anything_is_built(tmp_path: Path) -> None:

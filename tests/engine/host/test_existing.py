@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import http.server
 import platform
 import subprocess
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +19,7 @@ from interlock.engine.host.prefixes import DONE, PrefixBuilder
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State
 from tests.builders import ROOT, make_variant
+from tests.fakes import files_of, serving
 from tests.integration.toys import ANSWERS, toy_tarball
 
 FILE = f"python-{platform.machine()}.tar.gz"
@@ -31,11 +29,8 @@ FILE = f"python-{platform.machine()}.tar.gz"
 def served(tmp_path: Path) -> Iterator[str]:
     """The address of a server of tmp_path/served."""
     (tmp_path / "served").mkdir()
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "served"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serving(files_of(tmp_path / "served")) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def packed(folder: Path) -> str:

@@ -21,18 +21,18 @@ def chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: dict[str, int]
     return memory.choose(MYSELF).name
 
 
-def test_what_engines_give_a_container_of_shared_memory_is_too_little(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("free", "expected"),
+    [
+        ({"shm": ROOM, "tmp": 2 * ROOM}, "shm"),
+        ({"shm": 64 * 2**20, "tmp": ROOM, "var": 2 * ROOM}, "tmp"),  # what engines give a container of shared memory
+        ({"shm": 1, "tmp": 3, "var": 2}, "tmp"),
+    ],
+)
+def test_memory_comes_first_then_the_first_place_with_room_and_without_any_the_one_with_most(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: dict[str, int], expected: str
 ) -> None:
-    assert chosen(monkeypatch, tmp_path, {"shm": 64 * 2**20, "tmp": ROOM, "var": 2 * ROOM}) == "tmp"
-
-
-def test_memory_comes_first_where_it_has_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert chosen(monkeypatch, tmp_path, {"shm": ROOM, "tmp": 2 * ROOM}) == "shm"
-
-
-def test_where_nothing_has_room_the_most_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert chosen(monkeypatch, tmp_path, {"shm": 1, "tmp": 3, "var": 2}) == "tmp"
+    assert chosen(monkeypatch, tmp_path, free) == expected
 
 
 def test_a_place_is_told_with_whether_it_is_on_a_disk(tmp_path: Path) -> None:

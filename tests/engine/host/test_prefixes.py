@@ -2,63 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from interlock.catalog import project as catalogs
+from interlock.catalog.variants import Variant
 from interlock.engine.build import builds
 from interlock.engine.host import packages, prefixes
 from interlock.engine.host.account import MYSELF
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.side_by_side import side_by_side
 from interlock.errors import EngineError
-from interlock.results.experiments import State
-from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_built, make_variant
+from interlock.results.experiments import Built, State
+from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_built, make_program, make_variant
 from tests.integration.toys import toy_tarball, toy_variant
 
 
-def expected(variant: dict[str, object]) -> State:
-    known = catalogs.load(ROOT)
-    one = make_variant("one", **variant)
-    (found,) = prefixes.expect(
-        known.model_copy(update={"variants": {"one": one}}), ["one"], BuildOptions(ROOT, ROOT / "none")
-    )
-    return found.outcome.state
+def expected(variant: Variant) -> Built:
+    known = catalogs.load(ROOT).model_copy(update={"variants": {variant.name: variant}})
+    (found,) = prefixes.expect(known, [variant.name], BuildOptions(ROOT, ROOT / "none"))
+    return found
 
 
 def test_of_another_machine_its_own_prefixes_are_expected_and_nothing_that_needs_containers() -> None:
-    assert expected(FROM_PREFIX) is State.OK
-    assert expected(FROM_IMAGE) is State.UNAVAILABLE
+    assert expected(make_variant(**FROM_PREFIX)).outcome.state is State.OK
+    assert expected(make_variant(**FROM_IMAGE)).outcome.state is State.UNAVAILABLE
 
 
 def test_a_source_is_expected_by_all_that_its_build_reads() -> None:
-    known = catalogs.load(ROOT)
-
-    def expect(name: str) -> str:
-        (found,) = prefixes.expect(known, [name], BuildOptions(ROOT, ROOT / "none"))
-        assert found.outcome.state is State.OK
-        return found.content_hash
-
-    assert expect("cpython-3.13") == expect("cpython-3.13") != expect("cpython-3.14")
+    variants = catalogs.load(ROOT).variants
+    one, again, other = (expected(variants[name]) for name in ("cpython-3.13", "cpython-3.13", "cpython-3.14"))
+    assert one.outcome.state is other.outcome.state is State.OK
+    assert one.content_hash == again.content_hash != other.content_hash
 
 
-def build(project: Path, tmp_path: Path, configure: str) -> None:
-    toy_variant(project, "toy", "toy.tgz", toy_tarball(tmp_path / "mirror", "toy.tgz", configure=configure))
-    known = catalogs.load(project)
-    options = BuildOptions(project, tmp_path / "cache")
-    (one,) = builds.build(prefixes.PrefixBuilder(known, options, lambda *_: None), ["toy"])
-    assert one.outcome.state is State.OK, one.outcome.reason
+@pytest.fixture
+def toy(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], prefixes.PrefixBuilder]:
+    """What builds the variant `toy`, whose configure runs these lines of shell first."""
+
+    def builder(configure: str) -> prefixes.PrefixBuilder:
+        toy_variant(project, "toy", "toy.tgz", toy_tarball(tmp_path / "mirror", "toy.tgz", configure=configure))
+        options = BuildOptions(project, tmp_path / "cache")
+        return prefixes.PrefixBuilder(catalogs.load(project), options, lambda *_: None)
+
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+    return builder
 
 
 @pytest.mark.needs("gcc")
 def test_what_a_build_starts_bears_the_mark_of_the_experiment_that_it_is_for(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toy: Callable[[str], prefixes.PrefixBuilder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.setenv(prefixes.EXPERIMENT, "fleet-abc.ash.build")
     monkeypatch.setenv("ANOTHER", "of the user's own")
-    build(project, tmp_path, f"env > {tmp_path}/seen")
+    (one,) = builds.build(toy(f"env > {tmp_path}/seen"), ["toy"])
+    assert one.outcome.state is State.OK, one.outcome.reason
     seen = (tmp_path / "seen").read_text().splitlines()
     assert f"{prefixes.EXPERIMENT}=fleet-abc.ash.build" in seen
     assert not [line for line in seen if line.startswith("ANOTHER=")]
@@ -74,15 +74,10 @@ def test_packages_whose_record_was_cut_short_are_installed_anew(tmp_path: Path, 
     assert not record.parent.exists()
 
 
-def put_python(prefix: Path, lines: str) -> None:
-    """Write an interpreter that is a shell script."""
-    (prefix / "bin").mkdir(parents=True)
-    (prefix / "bin/python").write_text(f"#!/bin/sh\n{lines}\n")
-    (prefix / "bin/python").chmod(0o755)
-
-
 def test_packages_that_cannot_be_installed_are_named_with_pips_reason(tmp_path: Path) -> None:
-    put_python(tmp_path / "prefix", '[ "$3" != install ] || { echo note >&2; echo "ERROR: no answer" >&2; exit 1; }')
+    (tmp_path / "prefix/bin").mkdir(parents=True)
+    pip = '[ "$3" != install ] || { echo note >&2; echo "ERROR: no answer" >&2; exit 1; }'
+    make_program(tmp_path / "prefix/bin/python", pip)
     installer = packages.HostInstaller(catalogs.load(ROOT), tmp_path / "cache", lambda *_: None)
     image = make_built("one").model_copy(update={"image_id": str(tmp_path / "prefix")})
     outcome = installer.ensure(image, ["one==1", "two==2"]).outcome
@@ -104,23 +99,18 @@ def test_what_pip_is_told_of_the_users_own_installations_is_not_told_it_here(
 
 @pytest.mark.needs("gcc")
 def test_a_disk_of_this_machine_that_is_full_is_told_as_one(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toy: Callable[[str], prefixes.PrefixBuilder], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
     with pytest.raises(EngineError) as raised:
-        build(project, tmp_path, "echo cannot write: No space left on device; exit 1")
+        builds.build(toy("echo cannot write: No space left on device; exit 1"), ["toy"])
     assert f"df -h {tmp_path}/cache" in raised.value.todo
 
 
 @pytest.mark.needs("gcc")
 def test_a_prefix_that_two_build_at_the_same_time_is_built_once(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toy: Callable[[str], prefixes.PrefixBuilder], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
-    began = f"echo began >> {tmp_path}/began; sleep 0.5"
-    toy_variant(project, "toy", "toy.tgz", toy_tarball(tmp_path / "mirror", "toy.tgz", configure=began))
-    options = BuildOptions(project, tmp_path / "cache")
-    builder = prefixes.PrefixBuilder(catalogs.load(project), options, lambda *_: None)
+    builder = toy(f"echo began >> {tmp_path}/began; sleep 0.5")
     plan = builder.plan(builder.known.variants["toy"])
     made = sorted(built.reused for built in side_by_side(builder.make, [plan, plan], 2))
     assert made == [False, True]

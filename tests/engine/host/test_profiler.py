@@ -11,6 +11,7 @@ from interlock.catalog.types import MOUNT
 from interlock.engine.host import profiler, toolchain
 from interlock.engine.host.sandbox import HostSandbox
 from interlock.errors import EngineError, TracerError, UnsupportedHereError
+from tests.builders import make_program
 
 COUNTS = "trap 'echo counted; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
 
@@ -18,8 +19,7 @@ COUNTS = "trap 'echo counted; exit 0' TERM; echo ready; while :; do sleep 0.01; 
 def stand_in(folder: Path, text: str) -> Path:
     program = folder / "profiler" / "profiler"
     program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-    program.chmod(0o755)
+    make_program(program, text)
     return program
 
 

@@ -21,7 +21,7 @@ from interlock.engine.host.account import MYSELF
 from interlock.engine.host.servers import ServerPlace
 from interlock.engine.run.containers import SERVER_PORT
 from interlock.errors import UnsupportedHereError, WorkloadError
-from tests.builders import ROOT
+from tests.builders import ROOT, make_program
 
 CONFIGURATION = (ROOT / "dockerfiles/server/nginx.conf").read_text(encoding="utf-8")
 
@@ -104,9 +104,7 @@ def test_only_nginx_answers_as_b2_does(place: ServerPlace) -> None:
 def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(
     tmp_path: Path, place: ServerPlace
 ) -> None:
-    late = tmp_path / "nginx"
-    late.write_text(f'#!/bin/sh\nsleep 1\nexec {toolchain.find("nginx")} "$@"\n', encoding="utf-8")
-    late.chmod(0o755)
+    make_program(tmp_path / "nginx", f'sleep 1\nexec {toolchain.find("nginx")} "$@"')
     sizes = {**SIZES, "PATH": f"{tmp_path}:/usr/bin:/bin:/usr/sbin:/sbin"}
     with socket.socket() as another:
         another.bind((servers.free_address(), SERVER_PORT))
@@ -129,9 +127,7 @@ def test_two_servers_side_by_side_have_files_of_their_own_and_are_gone_afterward
 def test_nothing_of_a_server_that_does_not_start_stays(
     tmp_path: Path, place: ServerPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nginx = tmp_path / "nginx"
-    nginx.write_text("#!/bin/sh\necho no such file >&2\nexit 1\n", encoding="utf-8")
-    nginx.chmod(0o755)
+    make_program(tmp_path / "nginx", "echo no such file >&2\nexit 1")
     monkeypatch.setattr(servers, "choose", lambda _: servers.HostServer("nginx", "nginx"))
     there = {**SIZES, "PATH": f"{tmp_path}:/usr/bin:/bin"}
     with pytest.raises(WorkloadError, match="no such file"), servers.serving(place, there):

@@ -16,7 +16,7 @@ from interlock.engine.host.prefixes import PrefixBuilder
 from interlock.engine.host.toolchain import Need
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import EngineError, SourceUnavailableError
-from tests.builders import ROOT
+from tests.builders import ROOT, make_program
 
 PRESENT = Need("sh", "dash", "bash")
 ABSENT = Need("no-such-program", "some-package", "some-package-devel")
@@ -39,28 +39,25 @@ def nothing_is_remembered() -> Iterator[None]:
 
 
 @pytest.fixture
+def builder(tmp_path: Path) -> PrefixBuilder:
+    return PrefixBuilder(catalogs.load(ROOT), BuildOptions(ROOT, tmp_path), lambda *_: None)
+
+
+@pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A PATH with nothing on it but what a test puts there."""
     monkeypatch.setenv("PATH", str(tmp_path))
     return tmp_path
 
 
-def put(folder: Path, name: str, line: str = ":") -> None:
-    (folder / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
-    (folder / name).chmod(0o755)
-
-
-def test_packages_are_named_for_debian(programs: Path) -> None:
+def test_packages_are_named_for_debian_and_for_fedora(programs: Path) -> None:
     assert toolchain.install_command([ABSENT, NO_HEADER]) == "apt-get install some-package libnone-dev"
-
-
-def test_packages_are_named_for_fedora(programs: Path) -> None:
-    put(programs, "dnf")
+    make_program(programs / "dnf", ":")
     assert toolchain.install_command([ABSENT, NO_HEADER]) == "dnf install some-package-devel none-devel"
 
 
 def test_no_command_is_shown_for_what_no_package_has(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(programs, "dnf")
+    make_program(programs / "dnf", ":")
     monkeypatch.setattr(toolchain, "needs", lambda **_: (*toolchain.PTH_NEEDS, ABSENT))
     monkeypatch.setattr(toolchain, "missing", list)
     (check,) = checks.of_packages()
@@ -70,33 +67,30 @@ def test_no_command_is_shown_for_what_no_package_has(programs: Path, monkeypatch
 
 
 def test_without_a_compiler_a_source_is_unavailable_and_everything_that_is_needed_is_named_at_once(
-    programs: Path, tmp_path: Path
+    programs: Path, builder: PrefixBuilder
 ) -> None:
-    put(programs, "make")
-    known = catalogs.load(ROOT)
-    builder = PrefixBuilder(known, BuildOptions(ROOT, tmp_path), lambda *_: None)
+    make_program(programs / "make", ":")
     with pytest.raises(SourceUnavailableError) as raised:
-        builder.plan(known.variants["cpython-3.13"])
+        builder.plan(builder.known.variants["cpython-3.13"])
     assert raised.value.todo.startswith("apt-get install gcc libc6-dev patch")
     assert " make" not in raised.value.todo
 
 
 def test_an_interpreter_by_another_compiler_needs_that_one_and_is_known_by_it(
-    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    programs: Path, builder: PrefixBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = catalogs.load(ROOT)
-    builder = PrefixBuilder(known, BuildOptions(ROOT, tmp_path), lambda *_: None)
+    by_gcc, by_clang = builder.known.variants["cpython-3.14"], builder.known.variants["cpython-3.14-clang"]
     monkeypatch.setattr(toolchain, "PROGRAMS", ())
-    builder.plan(known.variants["cpython-3.14"])
+    builder.plan(by_gcc)
     with pytest.raises(SourceUnavailableError) as raised:
-        builder.plan(known.variants["cpython-3.14-clang"])
+        builder.plan(by_clang)
     assert raised.value.todo == "apt-get install clang-19."
     plans = []
     for version in ("19.1.7", "19.1.8"):
-        put(programs, "clang-19", f"echo clang version {version}")
+        make_program(programs / "clang-19", f"echo clang version {version}")
         toolchain.compiler.cache_clear()
         toolchain.identity.cache_clear()
-        plans.append(builder.plan(known.variants["cpython-3.14-clang"]).content_hash)
+        plans.append(builder.plan(by_clang).content_hash)
     assert len({*plans}) == 2
 
 
@@ -107,7 +101,8 @@ def test_the_instruments_are_compiled_by_what_pip_brings_where_there_is_no_compi
     def wheel(requirements: Path, folder: Path) -> str:
         assert "ziglang==" in requirements.read_text(encoding="utf-8")
         (folder / "ziglang").mkdir(parents=True)
-        (folder / "ziglang/zig").write_text('#!/bin/sh\nshift\nexec /usr/bin/gcc "$@"\n', encoding="utf-8")
+        make_program(folder / "ziglang/zig", 'shift; exec /usr/bin/gcc "$@"')
+        (folder / "ziglang/zig").chmod(0o644)
         return ""
 
     monkeypatch.setattr(toolchain, "missing", list)
@@ -129,7 +124,7 @@ def test_without_a_compiler_and_an_index_the_packages_of_one_are_named(
 
 def test_instruments_are_made_anew_once_the_tools_of_another_probe_are_here(programs: Path) -> None:
     before = toolchain.instruments_identity({})
-    put(programs, "strace")
+    make_program(programs / "strace", ":")
     assert toolchain.instruments_identity({}) != before
 
 

@@ -158,7 +158,7 @@ def test_a_users_build_runs_in_the_engine_of_the_trial_whatever_the_environment_
     monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
     monkeypatch.setenv("BUILDX_BUILDER", "another")
     log: list[str] = []
-    assert one_build.follow_docker(one_build.docker_environment(address), ["env"], None, log, str) == 0
+    assert one_build.follow(["env"], log, str, env=one_build.docker_environment(address)) == 0
     seen = dict(line.rstrip("\n").partition("=")[::2] for line in log if line.startswith(("DOCKER_", "BUILDX_")))
     assert {name: seen[name] for name in seen if name in {"DOCKER_HOST", "DOCKER_CONTEXT", "BUILDX_BUILDER"}} == (
         address.environment

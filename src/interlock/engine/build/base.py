@@ -255,14 +255,10 @@ def debian_mirrors() -> tuple[str, str | None]:
                 todo="Set it to the URL of a Debian mirror, nothing else.",
             )
         return override, None
-    wanted = ["--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)", "Created-By: Packages"]
-    listing = run_here(["apt-get", "indextargets", *wanted]).stdout
-    by_label: dict[str, str] = {}
-    for line in listing.splitlines():
-        origin, _, rest = line.partition("|")
-        label, _, uri = rest.rpartition("|")
-        if origin == "Debian" and label:
-            by_label.setdefault(label, uri)
+    wanted = ["--format", "$(LABEL)|$(REPO_URI)", "Created-By: Packages", "Origin: Debian"]
+    listing = run_here(["apt-get", "indextargets", *wanted]).stdout.splitlines()
+    # Of several the first.
+    by_label = {label: uri for label, _, uri in (line.rpartition("|") for line in reversed(listing))}
     if "Debian" not in by_label:
         raise EngineError(
             found="apt is configured with no Debian mirror whose lists are here, so mmdebstrap has no source",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.trained import TrainedProfile
 from interlock.catalog.variants import SourceKind, Variant
-from interlock.engine import machine
+from interlock.engine import machine, symbols
 from interlock.engine.build.base import ensure_base, find_base, find_pulled, pull
 from interlock.engine.build.helper_images import begin_helpers
 from interlock.engine.build.image import (
@@ -30,7 +29,6 @@ from interlock.engine.build.image import (
     ask_facts,
     build_aside,
     build_image,
-    build_symbols,
     content_hash,
     describe_image,
     find_image,
@@ -45,7 +43,6 @@ from interlock.engine.protocol import BuildOptions, Engine, OnStep
 from interlock.engine.registry import pull as pull_built
 from interlock.engine.registry import pull_base
 from interlock.engine.side_by_side import side_by_side, worker_count
-from interlock.engine.symbols import symbols_tag
 from interlock.errors import BuildError, InterlockError, NoProfileError, SourceUnavailableError
 from interlock.results import store
 from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, PassedOver, State
@@ -78,11 +75,7 @@ class Builder(Protocol[Planned]):
         ...
 
     def find(self, plan: Planned) -> Built | None:
-        """Return what was built by this very plan, if it is here."""
-        ...
-
-    def fetch(self, plan: Planned) -> Built | None:
-        """Return what a team's registry has of this plan."""
+        """Return what was built by this very plan, if it is here, or a team's registry has it."""
         ...
 
     def make(self, plan: Planned) -> Built:
@@ -100,7 +93,7 @@ def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     `on_step(variant, step)` is called for each step, from the building threads. EngineError is raised when the engine
     itself, or the base that all need, is missing.
     """
-    decided = decide(builder, names, partial(_find_or_fetch, builder))
+    decided = decide(builder, names, partial(_find, builder))
     results = {image.variant: image for image in decided if isinstance(image, Built)}
     todo = [plan for plan in decided if not isinstance(plan, Built)]
     for plan in todo:
@@ -175,8 +168,8 @@ def _found_or_plan(
         return ended(variant, State.FAILED, str(error))
 
 
-def _find_or_fetch(builder: Builder[Planned], plan: Planned) -> Built | None:
-    image = None if builder.options.rebuild else builder.find(plan) or builder.fetch(plan)
+def _find(builder: Builder[Planned], plan: Planned) -> Built | None:
+    image = None if builder.options.rebuild else builder.find(plan)
     if image is not None:
         unbuilt = "pulled" if image.pulled_from else "unchanged"
         builder.on_step(image.variant, unbuilt if image.outcome.state is State.OK else image.outcome.state.value)
@@ -229,11 +222,6 @@ def lacks_profile(variant: Variant, known: Catalog, texts: FileTexts, serves: Ca
     return variant.is_trained and not any(map(serves, rendering.profiles_of(variant, known, texts)))
 
 
-def make_jobs() -> int:
-    """Return make's -j, the same for every build: it is a part of what the engine's cache knows a build by."""
-    return os.cpu_count() or 1
-
-
 def _build_wave(builder: Builder[Planned], plans: Sequence[Planned]) -> Iterator[Built]:
     if not plans:
         return
@@ -270,7 +258,7 @@ class ImageBuilder:
     options: BuildOptions
     on_step: OnStep
     answers: Answers = field(default_factory=Answers)
-    looks_only: bool = False  # what an image is made of is neither pulled nor made
+    looks_only: bool = False  # neither an image nor what it is made of is pulled or made
 
     @cached_property
     def texts(self) -> FileTexts:
@@ -328,14 +316,15 @@ class ImageBuilder:
             ) from None
 
     def find(self, plan: ImagePlan) -> Built | None:
-        """Return the image of this plan if its tag carries this very content hash."""
-        image = find_image(self.client, plan.tag, plan.content_hash)
-        return describe_image(plan, image, 0.0, reused=True) if image else None
+        """Return the image whose tag carries this very content hash, or the team's.
 
-    def fetch(self, plan: ImagePlan) -> Built | None:
-        """Return the team's image of this plan; one that is not what its name promises is built instead."""
+        A team's image that is not what its name promises is built instead.
+        """
+        image = find_image(self.client, plan.tag, plan.content_hash)
+        if image is not None:
+            return describe_image(plan, image, reused=True)
         registry = self.options.registry
-        if registry is None:
+        if registry is None or self.looks_only:
             return None
         try:
             return pull_built(self.client, plan, registry, self.on_step)
@@ -346,11 +335,11 @@ class ImageBuilder:
     def make(self, plan: ImagePlan) -> Built:
         """Build, prove and tag one image."""
         try:
-            image_id = build_image(self.client, plan, self.options, make_jobs(), self.on_step)
+            image_id = build_image(self.client, plan, self.options, self.on_step)
         except NoProfileError as error:
             self.on_step(plan.variant.name, f"{error.found}: {TRAINS}")
             plan = replace(plan, trains=True)
-            image_id = build_image(self.client, plan, self.options, make_jobs(), self.on_step)
+            image_id = build_image(self.client, plan, self.options, self.on_step)
         self.on_step(plan.variant.name, "proving")
         try:
             require_proof(plan.variant, ask_facts(self.client, image_id))
@@ -359,9 +348,9 @@ class ImageBuilder:
                 self.client.images.remove(image_id, force=True)
             raise
         if plan.variant.kind is SourceKind.SOURCE:
-            kept = build_symbols(self.client, plan, self.options, make_jobs(), self.on_step)
-            take_tag(self.client, kept, symbols_tag(plan.variant.name))
-        return describe_image(plan, take_tag(self.client, image_id, plan.tag), 0.0, reused=False)
+            kept = build_image(self.client, plan, self.options, self.on_step, symbols.STAGE)
+            take_tag(self.client, kept, symbols.symbols_tag(plan.variant.name))
+        return describe_image(plan, take_tag(self.client, image_id, plan.tag), reused=False)
 
     def workers(self, plans: Sequence[ImagePlan]) -> int:
         """Build the stages that variants share, and return how many variants are then built side by side."""

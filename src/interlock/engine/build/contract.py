@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
 from typing import Any
@@ -110,37 +110,10 @@ OFFICIAL_VARIABLES = {
     "PYTHON_GET_PIP_URL",
     "PYTHON_GET_PIP_SHA256",
 }
-UV_VARIABLES = {"UV_PYTHON", "UV_PYTHON_DOWNLOADS"}
-
-
-@dataclass(frozen=True)
-class ImageConfig:
-    """What an image gives to a container that says nothing of its own."""
-
-    environment: Mapping[str, str]
-    command: Sequence[str]
-    entrypoint: Sequence[str]
-    user: str
-    folder: str
-    ports: Sequence[str]
-    volumes: Sequence[str]
 
 
 Answers = Mapping[str, str]  # by a check's name what was found; empty if it is kept
 Runs = Mapping[str, Answers]  # by the words for how the image was run
-
-
-def parse_config(config: Mapping[str, Any]) -> ImageConfig:
-    """Read the engine's `Config` of an image; it leaves out or sets to null what there is none of."""
-    return ImageConfig(
-        environment=dict(item.split("=", 1) for item in config.get("Env") or []),
-        command=config.get("Cmd") or [],
-        entrypoint=config.get("Entrypoint") or [],
-        user=config.get("User") or "",
-        folder=config.get("WorkingDir") or "",
-        ports=sorted(config.get("ExposedPorts") or {}),
-        volumes=sorted(config.get("Volumes") or {}),
-    )
 
 
 def parse_answers(output: str) -> Answers:
@@ -150,31 +123,25 @@ def parse_answers(output: str) -> Answers:
     return {name: "" if answer == "ok" else answer or NO_ANSWER for name, answer in pairs if name in names}
 
 
-def _path(config: ImageConfig, _: Variant) -> str:
-    path = config.environment.get("PATH", "")
-    return "" if path.startswith("/usr/local/bin:") else f"PATH={path}"
-
-
-def _lang(config: ImageConfig, _: Variant) -> str:
-    return _unless(config.environment.get("LANG", "not set"), "C.UTF-8")
-
-
-def _version(config: ImageConfig, variant: Variant) -> str:
-    return _unless(config.environment.get("PYTHON_VERSION", "not set"), variant.version)
-
-
-def _others(config: ImageConfig, _: Variant) -> str:
-    return " ".join(sorted(set(config.environment) - OFFICIAL_VARIABLES - UV_VARIABLES))
-
-
-def _uv(config: ImageConfig, variant: Variant) -> str:
-    wanted = {"UV_PYTHON": variant.uv_request, "UV_PYTHON_DOWNLOADS": "never"}
-    values = {name: config.environment.get(name, "not set") for name in wanted}
-    return " ".join(f"{name}={values[name]}" for name, value in wanted.items() if values[name] != value)
-
-
-def _cmd(config: ImageConfig, variant: Variant) -> str:
-    return _unless(" ".join(config.command), f"python{variant.major}")
+def of_config(config: Mapping[str, Any], variant: Variant) -> Answers:
+    """Return what is found in the engine's `Config` of an image, where what there is none of is missing or null."""
+    environment = dict(item.split("=", 1) for item in config.get("Env") or [])
+    path = environment.get("PATH", "")
+    uv = {"UV_PYTHON": variant.uv_request, "UV_PYTHON_DOWNLOADS": "never"}
+    found_uv = {name: environment.get(name, "not set") for name in uv}
+    return {
+        "env-path": "" if path.startswith("/usr/local/bin:") else f"PATH={path}",
+        "env-lang": _unless(environment.get("LANG", "not set"), "C.UTF-8"),
+        "env-python-version": _unless(environment.get("PYTHON_VERSION", "not set"), variant.version),
+        "env-uv": " ".join(f"{name}={found_uv[name]}" for name, wanted in uv.items() if found_uv[name] != wanted),
+        "env-others": " ".join(sorted(environment.keys() - OFFICIAL_VARIABLES - uv.keys())),
+        "cmd": _unless(" ".join(config.get("Cmd") or []), f"python{variant.major}"),
+        "entrypoint": " ".join(config.get("Entrypoint") or []),
+        "user": _unless(config.get("User") or "", "", "root", "0"),
+        "workdir": _unless(config.get("WorkingDir") or "", "", "/"),
+        "ports": " ".join(sorted(config.get("ExposedPorts") or {})),
+        "volumes": " ".join(sorted(config.get("Volumes") or {})),
+    }
 
 
 def _unless(value: str, *wanted: str) -> str:
@@ -183,21 +150,21 @@ def _unless(value: str, *wanted: str) -> str:
 
 
 # Answered by the image's configuration.
-CONFIG: tuple[tuple[Promise, Callable[[ImageConfig, Variant], str]], ...] = (
-    (Promise("env-path", "PATH begins with /usr/local/bin"), _path),
+CONFIG = (
+    Promise("env-path", "PATH begins with /usr/local/bin"),
     # The official images from 3.13 on have none, because the interpreter itself takes UTF-8: see the check utf-8.
-    (Promise("env-lang", "LANG is C.UTF-8", until=(3, 13)), _lang),
-    (Promise("env-python-version", "PYTHON_VERSION is the interpreter's version"), _version),
-    (Promise("env-uv", "UV_PYTHON and UV_PYTHON_DOWNLOADS have uv use this interpreter and fetch no other"), _uv),
-    (Promise("env-others", "No other variable is set that the official images do not set"), _others),
-    (Promise("cmd", 'CMD is ["python3"] (["python2"])'), _cmd),
-    (Promise("entrypoint", "There is no ENTRYPOINT"), lambda config, _: " ".join(config.entrypoint)),
-    (Promise("user", "USER is root, for others to change"), lambda config, _: _unless(config.user, "", "root", "0")),
-    (Promise("workdir", "WORKDIR is /"), lambda config, _: _unless(config.folder, "", "/")),
-    (Promise("ports", "No port is exposed"), lambda config, _: " ".join(config.ports)),
-    (Promise("volumes", "There is no volume"), lambda config, _: " ".join(config.volumes)),
+    Promise("env-lang", "LANG is C.UTF-8", until=(3, 13)),
+    Promise("env-python-version", "PYTHON_VERSION is the interpreter's version"),
+    Promise("env-uv", "UV_PYTHON and UV_PYTHON_DOWNLOADS have uv use this interpreter and fetch no other"),
+    Promise("env-others", "No other variable is set that the official images do not set"),
+    Promise("cmd", 'CMD is ["python3"] (["python2"])'),
+    Promise("entrypoint", "There is no ENTRYPOINT"),
+    Promise("user", "USER is root, for others to change"),
+    Promise("workdir", "WORKDIR is /"),
+    Promise("ports", "No port is exposed"),
+    Promise("volumes", "There is no volume"),
 )
-CHECKS = (*(check for check, _ in CONFIG), *INSIDE)
+CHECKS = (*CONFIG, *INSIDE)
 
 
 def promised(version: str) -> list[Promise]:
@@ -206,13 +173,16 @@ def promised(version: str) -> list[Promise]:
     return [check for check in CHECKS if check.since <= release < check.until]
 
 
-def judge(variant: Variant, config: ImageConfig, runs: Runs) -> list[ContractFinding]:
-    """Return a finding for everything that the variant owes, and one for every declared difference that is none."""
-    of_config = {check.name: answer(config, variant) for check, answer in CONFIG}
+def judge(variant: Variant, config: Mapping[str, Any], runs: Runs) -> list[ContractFinding]:
+    """Return a finding for everything that the variant owes, and one for every declared difference that is none.
+
+    `config` is the engine's of the image.
+    """
+    configured = of_config(config, variant)
     owed = [check.name for check in promised(variant.version)]
     findings = []
     for name in owed:
-        text = of_config[name] if name in of_config else _found(name, runs)
+        text = configured[name] if name in configured else _found(name, runs)
         findings.append(_finding(name, text, variant.differences.get(name, "")))
     known = {check.name for check in CHECKS}
     for name, reason in variant.differences.items():
@@ -231,13 +201,11 @@ def _found(name: str, runs: Runs) -> str:
 
 
 def _finding(name: str, found: str, reason: str) -> ContractFinding:
-    match bool(found), bool(reason):
-        case True, True:
-            return ContractFinding(name, ContractState.DIFFERENCE, found, reason)
-        case True, False:
-            return ContractFinding(name, ContractState.UNDECLARED, found)
-        case False, True:
-            return ContractFinding(name, ContractState.STALE, "the image has no such difference", reason)
+    if found:
+        verdict = ContractState.DIFFERENCE if reason else ContractState.UNDECLARED
+        return ContractFinding(name, verdict, found, reason)
+    if reason:
+        return ContractFinding(name, ContractState.STALE, "the image has no such difference", reason)
     return ContractFinding(name, ContractState.OK)
 
 
@@ -292,22 +260,16 @@ START = 'exec "$(command -v python || command -v python3 || command -v python2)"
 DEADLINE_S = 300  # pip and venv without byte code take seconds; minutes where builds fill every core
 
 
-@dataclass(frozen=True)
-class Invocation:
-    """A way in which people start a container of the image."""
-
-    name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
 # As it comes, and as a cluster with a strict policy starts it: nobody's user, and nothing to write to but /tmp.
-RUNS = (
-    Invocation("as the image is"),
-    Invocation(
-        "as user 1000 on a read-only root",
-        {"user": "1000:1000", "read_only": True, "tmpfs": {"/tmp": "exec"}, "environment": {"HOME": "/tmp"}},  # noqa: S108
-    ),
-)
+RUNS: Mapping[str, Mapping[str, Any]] = {
+    "as the image is": {},
+    "as user 1000 on a read-only root": {
+        "user": "1000:1000",
+        "read_only": True,
+        "tmpfs": {"/tmp": "exec"},  # noqa: S108
+        "environment": {"HOME": "/tmp"},  # noqa: S108
+    },
+}
 
 
 def examine(client: DockerClient, variant: Variant, image_id: str) -> list[ContractFinding]:
@@ -318,15 +280,14 @@ def examine(client: DockerClient, variant: Variant, image_id: str) -> list[Contr
         raise EngineError(
             key=variant.name, found=f"there is no image {image_id}", todo=f"Run `interlock build {variant.name}`."
         ) from None
-    config = parse_config(attributes["Config"])
-    runs = {run.name: parse_answers(_answer(client, image_id, run)) for run in RUNS}
-    return judge(variant, config, runs)
+    runs = {run: parse_answers(_answer(client, image_id, run)) for run in RUNS}
+    return judge(variant, attributes["Config"], runs)
 
 
-def _answer(client: DockerClient, image_id: str, run: Invocation) -> str:
+def _answer(client: DockerClient, image_id: str, run: str) -> str:
     """Return what the program printed; less than all of it if the interpreter broke down or was too slow."""
     try:
         argv = ["sh", "-c", START, PROGRAM]
-        return one_shot.ask(client, image_id, argv, DEADLINE_S, entrypoint=[], **run.options).stdout
+        return one_shot.ask(client, image_id, argv, DEADLINE_S, entrypoint=[], **RUNS[run]).stdout
     except DockerException as error:
-        raise EngineError(found=f"the image cannot be run {run.name}: {error}", todo=SEE_LOG) from None
+        raise EngineError(found=f"the image cannot be run {run}: {error}", todo=SEE_LOG) from None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -43,6 +44,8 @@ UNAVAILABLE, WRONG_SUM, WRONG_SIGNATURE = 69, 65, 66
 # Of optimise.sh: no stored profile is of this compiler.
 NO_PROFILE, NO_PROFILE_WORDS = 67, re.compile("interlock: (no profile is stored for .+): with TRAIN")
 TRAINING_LABEL = "interlock.training"
+# The stage that trains alone and has what was counted.
+PROFILE_STAGE = "profile"
 TRIED = re.compile(r"^interlock: tried (\S+): (?:curl: \(\d+\) )?(.+)$", re.MULTILINE)
 # A file that every clone of the project has: a copy inside another repository has that one's commits, not ours.
 TRACKED_FILE = "variants/bases.toml"
@@ -65,6 +68,21 @@ class BuildPlan:
             return None
         return "here" if self.trains else "stored"
 
+    def built(self, image_id: str, size_bytes: int, *, reused: bool) -> Built:
+        """Return the record of what was built by this plan."""
+        return Built(
+            variant=self.variant.name,
+            outcome=Outcome(state=State.OK),
+            image_id=image_id,
+            content_hash=self.content_hash,
+            size_bytes=size_bytes,
+            reused=reused,
+            optimisations=self.variant.optimisations,
+            training=self.training,
+            version=self.variant.version,
+            passed_over=list(self.passed_over),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImagePlan(BuildPlan):
@@ -80,16 +98,16 @@ class ImagePlan(BuildPlan):
 
 
 def build_image(
-    client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep, **stage: Any
+    client: DockerClient, plan: ImagePlan, options: BuildOptions, on_step: OnStep, stage: str | None = None
 ) -> str:
     """Build an image, or one stage of it, and return its id; it is not proved yet and has no tag.
 
-    A failed build raises its reason.
+    A failed build raises its reason. The stage with the symbols comes out of the engine's cache.
     """
     arguments = {
         BASE_ARGUMENT[plan.variant.kind]: plan.base.reference,
-        "TRAIN": stage.pop("training", plan.training or ""),
-        "JOBS": str(jobs),
+        "TRAIN": "only" if stage == PROFILE_STAGE else plan.training or "",
+        "JOBS": str(make_jobs()),
         MIRROR: mirror_url(),
         "REBUILD": options.rebuild,
     }
@@ -98,7 +116,8 @@ def build_image(
     dockerfile, given = written_for(
         client, plan.files["Dockerfile"].decode(), arguments, labels, is_shared=plan.is_shared
     )
-    given["labels"] |= stage.get("labels", {})
+    if stage == symbols.STAGE:
+        given["labels"][symbols.LABEL] = plan.content_hash
     name = plan.variant.name
     log: list[str] = []
     image_id = run_build(
@@ -106,24 +125,18 @@ def build_image(
         {**plan.files, "Dockerfile": dockerfile, **local_files(plan.variant, options.cache), **packed},
         log,
         lambda step: on_step(name, step),
-        **{**stage, **given},
+        target=stage,
+        **given,
     )
-    path = keep_log(options.cache, "-".join([name, *([stage["target"]] if stage else [])]), log)
+    path = keep_log(options.cache, f"{name}-{stage}" if stage else name, log)
     if image_id is None:
         raise build_failure("".join(log), plan.variant, str(path))
     return image_id
 
 
-def build_symbols(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
-    """Build the image with the symbols of what was just built, out of the engine's cache, and return its id."""
-    return build_image(
-        client, plan, options, jobs, on_step, target=symbols.STAGE, labels={symbols.LABEL: plan.content_hash}
-    )
-
-
-def build_profile(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
-    """Train alone, and return the id of an image with what was counted."""
-    return build_image(client, plan, options, jobs, on_step, target="profile", training="only")
+def make_jobs() -> int:
+    """Return make's -j, the same for every build: it is a part of what the engine's cache knows a build by."""
+    return os.cpu_count() or 1
 
 
 def find_image(client: DockerClient, tag: str, content_hash: str) -> Image | None:
@@ -261,27 +274,15 @@ def id_of_tag(client: DockerClient, tag: str) -> str | None:
     return str(image.id) if image else None
 
 
-def describe_image(
-    plan: ImagePlan, image: Image, duration_s: float, *, reused: bool, pulled_from: str | None = None
-) -> Built:
+def describe_image(plan: ImagePlan, image: Image, *, reused: bool) -> Built:
     """Return the record of the image that has a plan's tag."""
-    return Built(
-        variant=plan.variant.name,
-        outcome=Outcome(state=State.OK),
-        tag=plan.tag,
-        image_id=image.id,
-        digest=known_digest(image),
-        content_hash=plan.content_hash,
-        size_bytes=image.attrs["Size"],
-        base=plan.base,
-        duration_s=duration_s,
-        reused=reused,
-        pulled_from=pulled_from,
-        optimisations=plan.variant.optimisations,
-        training="here" if image.labels.get(TRAINING_LABEL) == "here" else plan.training,
-        version=plan.variant.version,
-        passed_over=list(plan.passed_over),
-    )
+    update = {
+        "tag": plan.tag,
+        "digest": known_digest(image),
+        "base": plan.base,
+        "training": "here" if image.labels.get(TRAINING_LABEL) == "here" else plan.training,
+    }
+    return plan.built(str(image.id), image.attrs["Size"], reused=reused).model_copy(update=update)
 
 
 QUESTION = files("interlock.engine").joinpath("inside/facts.py").read_text(encoding="utf-8")

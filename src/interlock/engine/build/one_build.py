@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import threading
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from docker import DockerClient
 from docker.errors import ImageNotFound, NullResource
@@ -184,7 +185,7 @@ def _by_buildkit(
             context.write(tar_of(files).getbuffer())
             context.seek(0)
             environment = docker_environment(client.address) | arguments
-            code = follow_docker(environment, [*words, "-"], context, log, _on_line(on_step))
+            code = follow([*words, "-"], log, on_line(on_step), env=environment, stdin=context)
         image_id = made.image_id(client) if code == 0 else None
     if image_id is not None:
         return image_id
@@ -224,8 +225,8 @@ class MadeFiles:
         return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
 
 
-def _on_line(on_step: Callable[[str], None]) -> Callable[[str], str]:
-    """Return what reads a line of BuildKit's: it is told a step of ours, and gives back what the step printed."""
+def on_line(on_step: Callable[[str], None]) -> Callable[[str], str]:
+    """Return what reads a line of a build's: it tells a step of ours, and gives back what the step printed."""
 
     def read(line: str) -> str:
         said = FROM_STEP.sub("", line)
@@ -236,25 +237,15 @@ def _on_line(on_step: Callable[[str], None]) -> Callable[[str], str]:
     return read
 
 
-def follow_docker(
-    environment: Mapping[str, str],
-    words: Sequence[str],
-    stdin: IO[bytes] | None,
-    log: list[str],
-    read: Callable[[str], str],
-) -> int:
-    """Run docker's command to its end and return its exit code; the log has what `read` makes of each line.
+def follow(words: Sequence[str], log: list[str], read: Callable[[str], str], **options: Any) -> int:
+    """Run a build's command to its end and return its exit code; the log has what `read` makes of each line.
 
-    An interrupt ends the command.
+    The options are Popen's. An interrupt ends the command, and in a session of its own all that it has started: a
+    compiler may work for minutes.
     """
+    given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **options}
     with _starting:
-        process = subprocess.Popen(
-            words,
-            stdin=stdin or subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment,
-        )
+        process: subprocess.Popen[bytes] = subprocess.Popen(words, **given)
         _running.add(process)
     length = 0
     try:
@@ -263,6 +254,8 @@ def follow_docker(
             length = keep_last(log, length + len(log[-1]))
         return process.wait()
     except BaseException:
+        if options.get("start_new_session"):
+            os.killpg(process.pid, signal.SIGKILL)
         _end(process)
         raise
     finally:
@@ -270,7 +263,7 @@ def follow_docker(
 
 
 def end_all() -> None:
-    """End all builds that this process has docker's command run: their threads are not interrupted."""
+    """End all builds whose command this process runs: their threads are not interrupted."""
     with _starting:
         for process in list(_running):
             _end(process)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from docker import DockerClient
 
 from interlock.catalog.variants import Variant
-from interlock.engine.build.image import ImagePlan, build_profile
+from interlock.engine.build.image import PROFILE_STAGE, ImagePlan, build_image
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.run.archives import image_archive
 from interlock.errors import BuildError
@@ -28,9 +28,9 @@ class Training:
     machine: str
 
 
-def train(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> Training:
+def train(client: DockerClient, plan: ImagePlan, options: BuildOptions, on_step: OnStep) -> Training:
     """Train what the plan would build; BuildError if that fails, SourceUnavailableError without its source."""
-    image_id = build_profile(client, plan, options, jobs, on_step)
+    image_id = build_image(client, plan, options, on_step, PROFILE_STAGE)
     try:
         with image_archive(client, image_id, FOLDER, MOST_BYTES, "train") as tar:
             files = {name: tar.extractfile(f"profile/{name}") for name in ("profile.tar.xz", "trained-with")}

@@ -13,10 +13,9 @@ from docker.errors import APIError
 
 from interlock.catalog.variants import SourceKind
 from interlock.engine import symbols
-from interlock.engine.build.builds import ImageBuilder, build, make_jobs
-from interlock.engine.build.image import ImagePlan, build_image, build_symbols, id_of_tag
+from interlock.engine.build.builds import ImageBuilder, build
+from interlock.engine.build.image import ImagePlan, build_image, id_of_tag
 from interlock.engine.run.archives import image_archive
-from interlock.engine.symbols import symbols_tag
 from interlock.errors import BuildError
 from interlock.results.experiments import Built, State
 
@@ -44,12 +43,12 @@ def verify(builder: ImageBuilder, name: str) -> Built:
     again = replace(options, rebuild=str(time.time_ns()))
     on_step(name, AGAIN)
     plan = replace(builder, options=again).plan(variant.at(built.version))
-    _compare(client, plan, built.image_id, build_image(client, plan, again, make_jobs(), on_step), INTERPRETER)
-    kept = id_of_tag(client, symbols_tag(name))
+    _compare(client, plan, built.image_id, build_image(client, plan, again, on_step), INTERPRETER)
+    kept = id_of_tag(client, symbols.symbols_tag(name))
     if kept is None:
         on_step(name, "the symbols of the first build are not here: not compared")
     else:
-        _compare(client, plan, kept, build_symbols(client, plan, again, make_jobs(), on_step), symbols.FOLDER)
+        _compare(client, plan, kept, build_image(client, plan, again, on_step, symbols.STAGE), symbols.FOLDER)
     on_step(name, f"reproducible: {last_layer(client, built.image_id)}")
     return built
 

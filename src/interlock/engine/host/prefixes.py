@@ -6,12 +6,10 @@ import fcntl
 import os
 import re
 import shutil
-import signal
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from interlock.catalog import project, rendering
@@ -25,11 +23,12 @@ from interlock.engine.build.image import (
     build_failure,
     content_hash,
     keep_log,
+    make_jobs,
     no_answer,
     parse_facts,
     require_proof,
 )
-from interlock.engine.build.one_build import EXIT_CODE, STEP
+from interlock.engine.build.one_build import EXIT_CODE, follow, on_line
 from interlock.engine.build.places import Answers
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url
 from interlock.engine.client import no_space
@@ -134,10 +133,6 @@ class PrefixBuilder:
     def find(self, plan: PrefixPlan) -> Built | None:
         """Return the prefix of this plan if it is whole."""
         return self._installed(plan) or (_describe(plan, reused=True) if (plan.prefix / DONE).is_file() else None)
-
-    def fetch(self, _: PrefixPlan) -> Built | None:
-        """Return nothing: registries have images alone."""
-        return None
 
     def make(self, plan: PrefixPlan) -> Built:
         """Build and prove a prefix, or fetch one that others built; what others installed stays as it is."""
@@ -264,16 +259,14 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
         "SYMBOLS": str(_symbols(plan.prefix)),
         "BUILD_DIR": str(work / "build"),
         "TRAIN": plan.training or "",
-        "JOBS": str(os.cpu_count() or 1),
+        "JOBS": str(make_jobs()),
         MIRROR: mirror_url(),
     }
     environment = network_settings(options.cache, account) | settings
     for script in (name for name in SCRIPTS if name in plan.files):
-        code = 0
-        for line in _lines(account.command(["sh", str(work / "files" / script)]), environment, work, log):
-            for step in STEP.findall(line):
-                on_step(plan.variant.name, step)
-        code = int(log.pop())
+        words = account.command(["sh", str(work / "files" / script)])
+        read = on_line(partial(on_step, plan.variant.name))
+        code = follow(words, log, read, env=environment, cwd=work, start_new_session=True)
         if code != 0:
             log.append(f"{EXIT_CODE.format(code)}\n")
             path = keep_log(options.cache, log_name, log)
@@ -304,26 +297,6 @@ def network_settings(cache: Path, account: Account) -> dict[str, str]:
     return {name: value for name, value in kept.items() if name not in of_home} | {"HOME": str(home)}
 
 
-def _lines(argv: list[str], environment: dict[str, str], folder: Path, log: list[str]) -> Iterator[str]:
-    """Yield each line that the script prints and append it to the log; the last entry is the exit code.
-
-    Whatever ends this before the script ends all that it has started: a compiler may work for minutes.
-    """
-    with subprocess.Popen(
-        argv, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
-        errors="replace", start_new_session=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None  # noqa: S101  for the type checker: it is a pipe
-        try:
-            for line in process.stdout:
-                log.append(line)
-                yield line
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-    log.append(str(process.returncode))
-
-
 def ask_facts(prefix: Path, python: str = "python", account: Account = MYSELF) -> Facts:
     """Return what the interpreter of the prefix says of itself; BuildError if it does not start."""
     argv = account.command([str(prefix / "bin" / python), "-c", QUESTION])
@@ -337,15 +310,5 @@ def ask_facts(prefix: Path, python: str = "python", account: Account = MYSELF) -
 
 
 def _describe(plan: PrefixPlan, *, reused: bool) -> Built:
-    return Built(
-        variant=plan.variant.name,
-        outcome=Outcome(state=State.OK),
-        image_id=str(plan.prefix),
-        content_hash=plan.content_hash,
-        size_bytes=sum(path.lstat().st_size for path in plan.prefix.rglob("*")),
-        reused=reused,
-        optimisations=plan.variant.optimisations,
-        training=plan.training,
-        version=plan.variant.version,
-        passed_over=list(plan.passed_over),
-    )
+    size_bytes = sum(path.lstat().st_size for path in plan.prefix.rglob("*"))
+    return plan.built(str(plan.prefix), size_bytes, reused=reused)

@@ -26,7 +26,7 @@ from interlock.engine.build.one_build import (
     build_with_steps_kept,
     buildx_for,
     docker_environment,
-    follow_docker,
+    follow,
     last_words,
 )
 from interlock.engine.client import disk_full, name_of, no_space
@@ -152,7 +152,7 @@ def _build(
 
     try:
         words += ["--file", str(recipe.dockerfile), str(recipe.context)]
-        code = follow_docker(docker_environment(workshop.client.address), words, None, log, read)
+        code = follow(words, log, read, env=docker_environment(workshop.client.address))
         image_id = answers.image_id(workshop.client) if code == 0 else None
     finally:
         left = _left("".join(log), before)
