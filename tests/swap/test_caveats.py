@@ -82,19 +82,6 @@ def test_a_command_of_the_full_image_is_found_where_it_runs(line: str, needed: s
     assert says(f"FROM python:3.13-slim\n{line}\n", needed) == []
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "RUN apt-get install -y git\nRUN git clone x",
-        "RUN apt-get update && apt-get install -y \\\n gcc make git\nRUN git x && gcc y && make",
-        "RUN echo git",
-        "COPY git /git",
-    ],
-)
-def test_what_is_installed_or_does_not_run_is_not_missed(lines: str) -> None:
-    assert says(f"FROM python:3.13\n{lines}\n", "runs ") == []
-
-
 def test_what_holds_for_several_lines_is_one_warning() -> None:
     text = "FROM python:3.13\nRUN git a\nRUN git b\nRUN curl x\nCMD git c\n"
     warnings = by_weight(swapped_dockerfile(text, PLAIN, None, paths=False).warnings)

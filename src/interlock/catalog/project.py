@@ -92,12 +92,12 @@ def _check_reserved_names(catalog: Catalog) -> None:
 
 def _check_rights(catalog: Catalog) -> None:
     """Raise CatalogError for a workload whose benchmarks or limits use what it does not ask for."""
-    for name, workload in catalog.workloads.items():
+    for workload in catalog.workloads.values():
         for right, why in _needed_rights(workload).items():
             if right not in workload.rights:
                 wanted = ", ".join(f'"{asked}"' for asked in (*workload.rights, right))
                 raise CatalogError(
-                    file=f"workloads/{name}.toml",
+                    file=workload.file,
                     key="rights",
                     found=why,
                     todo=f"Write rights = [{wanted}] in front of its tables.",
@@ -374,8 +374,8 @@ def require_programs(root: Path, workloads: Iterable[Workload]) -> None:
             if program is not None and not (root / "workloads" / program).exists():
                 there = [path.name for path in (root / "workloads").glob("*.py")]
                 todo = f"Write it, or correct the key. {did_you_mean(program, there)}".rstrip()
-                file = f"workloads/{workload.name}.toml"
-                raise CatalogError(file=file, key="program", found=f"there is no workloads/{program}", todo=todo)
+                found = f"there is no workloads/{program}"
+                raise CatalogError(file=workload.file, key="program", found=found, todo=todo)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,6 @@ SYSTEMS_PYTHON = re.compile(r"\spython-?[3$][\w.{}]*(?!\S)")
 BRINGS_PYTHON = re.compile(
     r"\buv\s+python\s+install\b|\bpyenv\s+install\b|\bconda\s+(?:create|install)\b[^;&|\n]*\bpython=|Python-[23]\.\d+[\w.]*\.(?:tgz|tar)"
 )
-NO_VALUES: Mapping[str, str] = {}
 SEVERAL_PLATFORMS = re.compile(r"\b(?:TARGETPLATFORM|TARGETARCH|BUILDPLATFORM)\b")
 
 
@@ -70,7 +69,7 @@ def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage, besid
     for root in chosen:
         told += other_platform(root, [unquoted(flag.text.partition("=")[2]) for flag in root.instruction.flags], to)
     for _, taken in _taken(dockerfile, chosen, leaves=True):
-        told += difference_caveats(_use(taken.instruction), to)
+        told += difference_caveats(_use(taken.instruction, {}), to)
     lines = {caveat.line for caveat in (*between, *told)}
     told += [
         Caveat(line, f"still takes files from {name}: a swap edits the images of FROM lines alone")
@@ -83,7 +82,7 @@ def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage, besid
     return [*told, *between, *(caveat for root in chosen for caveat in _publishers_caveats(used[root.index], root))]
 
 
-def _use(instruction: Instruction, values: Mapping[str, str] = NO_VALUES) -> Use:
+def _use(instruction: Instruction, values: Mapping[str, str]) -> Use:
     said = instruction.said
     return Use(instruction.line, said, instruction.keyword, expanded=shell_expanded(said, values))
 
