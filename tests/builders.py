@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from interlock.catalog.claims import Claim
 from interlock.catalog.published import Published
@@ -129,7 +129,14 @@ FROM_ARCHIVE: dict[str, Any] = {
 }
 FROM_PACKAGES: dict[str, Any] = {"packages": {"names": ["python3"], "python": "/usr/bin/python3"}, "interpreter": None}
 METRIC = Metric(label="ns per lock", scale=1e9)
+T = TypeVar("T")
 PROFILE_METRIC = Metric(label="futex/1M", scale=1e6)
+
+
+def present(value: T | None) -> T:
+    """What a test needs to be there."""
+    assert value is not None
+    return value
 
 
 def make_variant(name: str = "cpython-3.13", **changes: Any) -> Variant:

@@ -57,6 +57,11 @@ def noisy(factor: float, *, off: float = 0.005) -> list[float]:
     return [factor * figure * (1 + off * (-1) ** number) for number, figure in enumerate(SIX)]
 
 
+def queue(base: Sequence[float] = SIX, **others: Sequence[float]) -> dict[str, Mapping[str, Sequence[float]]]:
+    """Figures of `locks/queue` alone."""
+    return {label: {"locks/queue": mine} for label, mine in {"base": base, **others}.items()}
+
+
 def make_evidence(
     figures: Figures,
     weights: Sequence[str] = ("locks",),

@@ -21,7 +21,7 @@ from interlock.results import runs, store
 from interlock.results.answers import Pick
 from interlock.results.experiments import Estimator, Experiment, ProgramOutput
 from interlock.trial.own_dockerfile import own_dockerfile
-from tests.builders import ROOT, Entry, make_built, make_cost
+from tests.builders import ROOT, Entry, make_built, make_cost, present
 from tests.picks import SIX, TODAY, Figures, experiment_of, noisy
 
 MEASURED = {path.stem for path in ROOT.glob("results/reference/*/*/*/*.json") if ".profile" not in path.name}
@@ -65,8 +65,7 @@ def write(results: Path, figures: Figures, name: str = "2026-11-22-a", **changes
         )
         path = store.cell_path(results / name, "box", cell.variant, cell.mode, cell.workload)
         path.parent.mkdir(parents=True, exist_ok=True)
-        assert suite is not None
-        suite.dump(str(path))
+        present(suite).dump(str(path))
     return results / name
 
 
@@ -108,8 +107,7 @@ def test_constraints_exclude_and_the_answer_meets_them(run: Entry, shipped: Path
     found = picked(out)
     assert code == 0
     assert all(one.label.startswith(("cpython-3.14", "cpython-3.15")) for one in found.contenders)
-    assert found.recommended is not None
-    assert found.recommended.reference.startswith("localhost/interlock/python:3.1")
+    assert present(found.recommended).reference.startswith("localhost/interlock/python:3.1")
     older = catalogs.load(ROOT).variants["cpython-3.13"].version
     assert any({older, "3.14"} <= set(reason.split()) for one in found.excluded for reason in one.reasons)
 
@@ -159,8 +157,7 @@ def test_figures_of_builds_that_are_optimised_otherwise_now_serve_and_say_so(
     write(project / "results", OURS, images=[make_built(name, optimisations=[]) for name in OURS])
     found = picked(run("--workload", "locks", "--json")[1])
     assert (found.measured_otherwise, found.shipped) == ("neither PGO nor LTO instead of PGO and LTO", False)
-    assert found.recommended is not None
-    assert found.recommended.reference == "localhost/interlock/python:3.14-trixie"
+    assert present(found.recommended).reference == "localhost/interlock/python:3.14-trixie"
     assert found.measured_otherwise in run("--workload", "locks")[1]
 
 
@@ -220,13 +217,10 @@ def test_a_dockerfile_of_another_name_is_named_in_each_command_and_one_that_cann
 ) -> None:
     """A folder with a Containerfile got `interlock trial .`, which finds no Dockerfile."""
     (tmp_path / "Containerfile").write_text("FROM a\n", encoding="utf-8")
-    own = own_dockerfile(tmp_path)
-    assert own is not None
+    own = present(own_dockerfile(tmp_path))
     assert (own.file, own.options.split()[:2]) == ("Containerfile", ["--file", "Containerfile"])
     (tmp_path / "interlock.toml").write_text('[trial]\nfile = "Containerfile"\n', encoding="utf-8")
-    own = own_dockerfile(tmp_path)
-    assert own is not None
-    assert "--file" not in own.options
+    assert "--file" not in present(own_dockerfile(tmp_path)).options
     (tmp_path / "compose.yaml").write_text("a: [", encoding="utf-8")
     assert own_dockerfile(tmp_path) is None
 
