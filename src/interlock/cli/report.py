@@ -13,6 +13,7 @@ import typer
 from rich.text import Text
 
 from interlock.analysis import changes, claims, cohorts, comparison, references
+from interlock.analysis.comparison import Contents
 from interlock.catalog import project
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.options import (
@@ -196,8 +197,8 @@ def claims_command(
     """
     published = project.load_claims(Path.cwd() if file else ProjectPaths.find().root, file)
     folder = experiment_folder(experiment, results)
-    described = store.read_experiment(folder)
-    checked = claims.evaluate(published, described, *store.read_cells(folder, described))
+    contents = _contents(folder)
+    described, checked = contents.experiment, claims.evaluate(published, contents)
     if as_json:
         sys.stdout.write(findings.as_json(described, checked) + "\n")
     elif markdown:
@@ -211,15 +212,8 @@ def claims_command(
 def reference_texts(paths: ProjectPaths) -> dict[str, str]:
     """Return what is written from the references and the services, each reference's own claims too, by their paths."""
     known, folders = project.load_claims_file(paths.root), store.experiments_in(paths.reference)
-    loaded = [
-        references.Reference(described, *store.read_cells(folder, described))
-        for folder in folders
-        for described in [store.read_experiment(folder)]
-    ]
-    published = list(known.claims.values())
-    judged = {
-        one.experiment.name: claims.evaluate(published, one.experiment, one.values, one.profiles) for one in loaded
-    }
+    loaded, published = [_contents(folder) for folder in folders], list(known.claims.values())
+    judged = {one.experiment.name: claims.evaluate(published, one) for one in loaded}
     texts = {
         str((folder / CLAIMS_FILE).relative_to(paths.root)): findings.markdown(
             one.experiment, judged[one.experiment.name]
@@ -253,10 +247,14 @@ ReportData = tuple[Experiment, list[comparison.Table], Opening]
 
 def load_experiment(folder: Path) -> ReportData:
     """Return an experiment, its tables, and how its report begins."""
+    contents = _contents(folder)
+    tables = comparison.tables(contents.experiment, contents.values, contents.profiles)
+    return contents.experiment, tables, opening_of(contents.experiment, contents.values, _catalog(), tables)
+
+
+def _contents(folder: Path) -> Contents:
     described = store.read_experiment(folder)
-    values, profiles = store.read_cells(folder, described)
-    tables = comparison.tables(described, values, profiles)
-    return described, tables, opening_of(described, values, _catalog(), tables)
+    return Contents(described, *store.read_cells(folder, described))
 
 
 def write_report(folder: Path, *, as_json: bool = False) -> Experiment:

@@ -35,7 +35,7 @@ class RankedVariant:
 
 def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
     """Rank the labels, the fastest first; those with the same estimate keep their order."""
-    baseline, fits = evidence.baseline, fits_of(evidence)
+    baseline, fits = evidence.baseline, fits_of(evidence, evidence.shares)
     to_baseline = ratios(fits, labels, baseline)
     number = max(1, len(labels) - (baseline in labels))
     order = sorted(labels, key=lambda label: to_baseline[label].estimate)
@@ -62,12 +62,8 @@ def standing_of(judgement: Comparison) -> Standing:
     return Standing(judgement.verdict.value)
 
 
-def fits_of(evidence: Evidence) -> Fits:
-    """Return the rows of each weighted benchmark, fitted together."""
-    return _fits(evidence, evidence.shares)
-
-
-def _fits(evidence: Evidence, shares: Shares) -> Fits:
+def fits_of(evidence: Evidence, shares: Shares) -> Fits:
+    """Return the rows of each of these benchmarks, fitted together."""
     return [(share, evidence.levels(key)) for key, share in shares.items()]
 
 
@@ -141,7 +137,7 @@ def _sides(evidence: Evidence, label: str, number: int) -> tuple[Ratio, Ratio] |
         return None
     if not all(shares and _is_measured(evidence, [label, baseline], shares) for shares in evidence.sides):
         return None
-    measured = [ratios(_fits(evidence, shares), [label], baseline)[label] for shares in evidence.sides]
+    measured = [ratios(fits_of(evidence, shares), [label], baseline)[label] for shares in evidence.sides]
     computing, elsewhere = (judged(baseline, ratio, number).ratio for ratio in measured)
     return computing, elsewhere
 
@@ -150,9 +146,10 @@ def _is_measured(evidence: Evidence, labels: Iterable[str], keys: Iterable[Bench
     return all(evidence.seconds(label, key) is not None for key in keys for label in labels)
 
 
-def switch_elsewhere(evidence: Evidence, label: str) -> tuple[Ratio, str] | None:
+def switch_elsewhere(evidence: Evidence, label: str) -> tuple[Ratio, Standing] | None:
     """Return the ratio of a label to the baseline in another experiment and its standing; None if it has no figures."""
     if not _is_measured(evidence, [label], evidence.shares):
         return None
-    judgement = judged(evidence.baseline, ratios(fits_of(evidence), [label], evidence.baseline)[label])
+    fits = fits_of(evidence, evidence.shares)
+    judgement = judged(evidence.baseline, ratios(fits, [label], evidence.baseline)[label])
     return judgement.ratio, standing_of(judgement)
