@@ -163,19 +163,15 @@ def open_labels(
 ) -> set[str]:
     """Return the labels of the pairs that are not decided and may be, in about `reach` more rounds.
 
-    A pair of which a label is missing is not waited for.
+    After few rounds an estimate may be off by its error. A pair of which a label is missing is not waited for.
     """
-    return {
-        label
-        for pair in pairs
-        if all(label in labels for label in pair) and (pair not in comparisons or _is_near(comparisons[pair], reach))
-        for label in pair
+    far = {
+        pair
+        for pair, found in comparisons.items()
+        if found.verdict is not Verdict.UNDECIDED or (found.fewest_more_rounds or 0) > reach
     }
-
-
-def _is_near(comparisons: Comparison, reach: float) -> bool:
-    """Return whether it may be decided within the reach; after few rounds the estimate may be off by its error."""
-    return comparisons.verdict is Verdict.UNDECIDED and (comparisons.fewest_more_rounds or 0) <= reach
+    near = [pair for pair in pairs if pair not in far and all(label in labels for label in pair)]
+    return {label for pair in near for label in pair}
 
 
 def looks_of(rounds: int, end: RoundsEnd) -> dict[int, float]:

@@ -87,20 +87,16 @@ def ranks(order: Sequence[str], ratio: RatioOf) -> dict[str, Rank]:
     better by a one-sided test, and the best if it is shown to be better than all. The true best is called worse in at
     most 5 % of lists. What is not shown to be worse, but stands below one that is, is too noisy to be placed.
     """
-    places = {label: Rank.WORSE if _worse(order, number, ratio) else Rank.OPEN for number, label in enumerate(order)}
-    below = False
-    for label in order:
-        below = below or places[label] is Rank.WORSE
-        if below and places[label] is Rank.OPEN:
-            places[label] = Rank.UNCLEAR
+    places, others = dict[str, Rank](), len(order) - 1
+    for number, label in enumerate(order):
+        if any(_is_better(ratio(label, faster), others) for faster in order[:number]):
+            places[label] = Rank.WORSE
+        else:
+            places[label] = Rank.UNCLEAR if Rank.WORSE in places.values() else Rank.OPEN
     first, *followers = order or [""]
     if all(_is_better(ratio(label, first), len(followers)) for label in followers):
         places |= dict.fromkeys(order[:1], Rank.BEST)
     return places
-
-
-def _worse(order: Sequence[str], number: int, ratio: RatioOf) -> bool:
-    return any(_is_better(ratio(order[number], other), len(order) - 1) for other in order[:number])
 
 
 def _is_better(ratio: Ratio | None, comparisons: int) -> bool:
