@@ -44,6 +44,7 @@ from interlock.measure.watching import Observers
 from interlock.results.experiments import (
     BaseImage,
     BenchmarkValues,
+    BuildRecord,
     Built,
     CellResult,
     Estimator,
@@ -292,6 +293,20 @@ def make_published(name: str, **changes: Any) -> Published:
     data = {"registry": "registry.example:5000/team", "tag": "3.14t-trixie", "digest": f"sha256:{'d' * 64}"}
     more = {"platforms": ["linux/amd64"], "version": "3.14.4", "signed": True, "date": "2026-11-28"}
     return Published.model_validate({"name": name, **data, **more, **changes})
+
+
+def make_build_record(*builds: Built, **changes: Any) -> BuildRecord:
+    data: dict[str, Any] = {
+        "name": "2026-11-21-builds",
+        "tool_version": "0.1.0",
+        "command": "interlock build --force --record results/reference/2026-11-21-builds",
+        "started": "2026-11-21T06:00:00+00:00",
+        "duration_s": 4321.0,
+        "side_by_side": 2,
+        "host": make_experiment().host,
+        "builds": list(builds),
+    }
+    return BuildRecord.model_validate(data | changes)
 
 
 def make_cell(variant: str, workload: str = "locks", outcome: Outcome = OK, **changes: Any) -> CellResult:

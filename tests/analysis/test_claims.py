@@ -281,16 +281,23 @@ def test_a_ratio_without_spread_is_confirmed_exactly_where_the_claim_allows_it(
         assert (finding.verdict is ClaimVerdict.OPPOSITE) == ((ratio > 1) != (published > 1))
 
 
-def test_cpu_time_is_of_the_work_that_a_process_did() -> None:
-    values = {"a": with_cpu([4.0, 4.0], [0.4, 0.4], units=2), "b": with_cpu([1.0, 1.0], [0.4, 0.4], units=1)}
-    for metric, ratio in (("user", 2.0), ("sys", 0.5)):
-        finding = judge(make_claim(metric=metric, published=ratio, tolerance=0.01), values)
-        assert finding.verdict is ClaimVerdict.CONFIRMED, finding.reason
-
-
-def test_cpu_time_is_that_of_user_and_kernel_together() -> None:
-    values = {"a": with_cpu([3.0, 3.0], [1.0, 1.0]), "b": with_cpu([1.0, 1.0], [1.0, 1.0])}
-    assert judge(make_claim(metric="cpu", published=2, tolerance=0.01), values).verdict is ClaimVerdict.CONFIRMED
+@pytest.mark.parametrize(
+    ("metric", "mine", "theirs", "ratio"),
+    [
+        ("user", with_cpu([4.0, 4.0], [0.4, 0.4], units=2), with_cpu([1.0, 1.0], [0.4, 0.4]), 2.0),
+        ("sys", with_cpu([4.0, 4.0], [0.4, 0.4], units=2), with_cpu([1.0, 1.0], [0.4, 0.4]), 0.5),
+        ("cpu", with_cpu([3.0, 3.0], [1.0, 1.0]), with_cpu([1.0, 1.0], [1.0, 1.0]), 2.0),
+        ("sys-share", with_cpu([8.0, 8.0], [2.0, 2.0]), with_cpu([2.0, 2.0], [8.0, 8.0]), 0.25),
+        # A time between two ticks counts as one.
+        ("sys", with_cpu([1.0, 1.0], [0.0, TICK_S]), with_cpu([1.0, 1.0], [0.4, 0.4]), 0.01),
+    ],
+)
+def test_cpu_time_is_of_the_work_that_a_process_did(
+    metric: str, mine: BenchmarkValues, theirs: BenchmarkValues, ratio: float
+) -> None:
+    finding = judge(make_claim(metric=metric, published=ratio, tolerance=0.01), {"a": mine, "b": theirs})
+    assert finding.verdict is ClaimVerdict.CONFIRMED, finding.reason
+    assert present(finding.ratio).estimate == pytest.approx(ratio)
 
 
 def test_the_kernels_time_of_the_work_leaves_start_and_exit_out() -> None:
@@ -318,19 +325,6 @@ def test_what_does_not_end_does_not_work_and_what_was_not_measured_is_not_known(
     assert judge(claim).count == 1
     skipped = Outcome(state=State.NOT_MEASURED, reason="the budget came first")
     assert judge(claim, cells=[make_cell("a", outcome=skipped)]).verdict is ClaimVerdict.NOT_TESTABLE
-
-
-def test_the_kernels_share_is_of_user_and_system_time_together() -> None:
-    values = {"a": with_cpu([8.0, 8.0], [2.0, 2.0]), "b": with_cpu([2.0, 2.0], [8.0, 8.0])}
-    finding = judge(make_claim(metric="sys-share", published=0.25, tolerance=0.01), values)
-    assert finding.verdict is ClaimVerdict.CONFIRMED
-
-
-def test_a_cpu_time_between_two_ticks_counts_as_one() -> None:
-    values = {"a": with_cpu([1.0, 1.0], [0.0, TICK_S]), "b": with_cpu([1.0, 1.0], [0.4, 0.4])}
-    finding = judge(make_claim(metric="sys", published=TICK_S / 0.4, tolerance=0.01), values)
-    assert finding.verdict is ClaimVerdict.CONFIRMED
-    assert present(finding.ratio).estimate == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize(

@@ -306,13 +306,20 @@ def write_experiment(project: Path, **changes: Any) -> Path:
     return folder
 
 
-def test_the_latest_experiment_is_reported_as_markdown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("words", "beginning", "part"),
+    [
+        (["report", "--markdown"], "# Experiment 2026-11-21-a\n", "| cpython-3.14t |"),
+        (["claims", "--full"], "host     2 cores Example CPU 9000", "pth-futex-calls-today: no data yet"),
+    ],
+)
+def test_the_latest_experiment_is_reported_and_the_shipped_claims_are_evaluated_on_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], beginning: str, part: str
+) -> None:
     write_experiment(project)
     monkeypatch.chdir(project)
-    result = CliRunner().invoke(main.app, ["report", "--markdown"])
-    assert result.exit_code == 0
-    assert result.output.startswith("# Experiment 2026-11-21-a\n")
-    assert "| cpython-3.14t |" in result.output
+    result = CliRunner().invoke(main.app, words)
+    assert (result.exit_code, result.output[: len(beginning)], part in result.output) == (0, beginning, True)
 
 
 def test_an_experiment_is_reported_by_its_folder_from_anywhere(
@@ -357,17 +364,6 @@ def write_gate(folder: Path, **changes: Any) -> tuple[Path, Path]:
     path = store.cell_path(experiment, "box", "cpython-3.14t", None, "locks")
     store.write_json(store.profile_path(path), CellProfile(benchmarks={"uncontended": make_profile(0.5)}))
     return folder / "gate.toml", experiment
-
-
-def test_the_shipped_claims_are_evaluated_on_the_latest_experiment(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_experiment(project)
-    monkeypatch.chdir(project)
-    result = CliRunner().invoke(main.app, ["claims", "--full"])
-    assert result.exit_code == 0
-    assert result.output.startswith("host     2 cores Example CPU 9000")
-    assert "pth-futex-calls-today: no data yet" in result.output
 
 
 def test_a_gate_that_is_contradicted_ends_with_1_and_its_name_also_outside_a_project(

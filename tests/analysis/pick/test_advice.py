@@ -49,7 +49,7 @@ from tests.builders import (
     make_workload,
     present,
 )
-from tests.picks import SIX, Figures, make_evidence, noisy, queue, times, with_memory
+from tests.picks import SIX, Figures, make_evidence, noisy, queue, with_memory
 
 THERE: dict[str, Any] = {
     "folder": "box",
@@ -184,7 +184,7 @@ def on_curve(cpus: int) -> Pick:
     """A variant whose threads run at once, but need more time each, beside one whose threads do not."""
     benchmarks = [make_benchmark(f"pure-{count}", scaling={"name": "pure", "workers": count}) for count in (1, 2, 4)]
     figures: Figures = {
-        "base": {f"locks/{one.name}": times(1.0) for one in benchmarks},
+        "base": {f"locks/{one.name}": SIX for one in benchmarks},
         "free": {f"locks/pure-{count}": noisy(2.5 / count) for count in (1, 2, 4)},
     }
     host = {**make_experiment().host, "cores": 2}
