@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from interlock.catalog.claims import Claim
 from interlock.catalog.published import Published
@@ -45,6 +45,7 @@ from interlock.measure.watching import Observers
 from interlock.results.experiments import (
     BaseImage,
     BenchmarkValues,
+    BuildRecord,
     Built,
     CellResult,
     Estimator,
@@ -130,7 +131,14 @@ FROM_ARCHIVE: dict[str, Any] = {
 }
 FROM_PACKAGES: dict[str, Any] = {"packages": {"names": ["python3"], "python": "/usr/bin/python3"}, "interpreter": None}
 METRIC = Metric(label="ns per lock", scale=1e9)
+T = TypeVar("T")
 PROFILE_METRIC = Metric(label="futex/1M", scale=1e6)
+
+
+def present(value: T | None) -> T:
+    """What a test needs to be there."""
+    assert value is not None
+    return value
 
 
 def make_variant(name: str = "cpython-3.13", **changes: Any) -> Variant:
@@ -286,6 +294,20 @@ def make_published(name: str, **changes: Any) -> Published:
     data = {"registry": "registry.example:5000/team", "tag": "3.14t-trixie", "digest": f"sha256:{'d' * 64}"}
     more = {"platforms": ["linux/amd64"], "version": "3.14.4", "signed": True, "date": "2026-11-28"}
     return Published.model_validate({"name": name, **data, **more, **changes})
+
+
+def make_build_record(*builds: Built, **changes: Any) -> BuildRecord:
+    data: dict[str, Any] = {
+        "name": "2026-11-21-builds",
+        "tool_version": "0.1.0",
+        "command": "interlock build --force --record results/reference/2026-11-21-builds",
+        "started": "2026-11-21T06:00:00+00:00",
+        "duration_s": 4321.0,
+        "side_by_side": 2,
+        "host": make_experiment().host,
+        "builds": list(builds),
+    }
+    return BuildRecord.model_validate(data | changes)
 
 
 def make_cell(variant: str, workload: str = "locks", outcome: Outcome = OK, **changes: Any) -> CellResult:

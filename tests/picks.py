@@ -15,6 +15,8 @@ from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, split_label
 from interlock.catalog.workloads import Workload
+from interlock.measure.pyperf_runs import in_block, program_run
+from interlock.results import store
 from interlock.results.answers import (
     Contender,
     Costs,
@@ -28,12 +30,22 @@ from interlock.results.answers import (
     VariantAudit,
     Whose,
 )
-from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State, Values
+from interlock.results.experiments import (
+    EXPERIMENT_FILE,
+    BenchmarkValues,
+    Estimator,
+    Experiment,
+    Outcome,
+    ProgramOutput,
+    State,
+    Values,
+)
 from tests.builders import (
     OK,
     make_benchmark,
     make_built,
     make_cell,
+    make_cost,
     make_experiment,
     make_settings,
     make_values,
@@ -48,13 +60,14 @@ Figures = Mapping[str, Mapping[str, Sequence[float]]]
 SIX = (1.0, 1.01, 0.99, 1.02, 0.98, 1.0)
 
 
-def times(factor: float, figures: Sequence[float] = SIX) -> list[float]:
-    return [factor * figure for figure in figures]
-
-
 def noisy(factor: float, *, off: float = 0.005) -> list[float]:
     """Six rounds whose ratios to SIX are the factor, give or take a little: without any spread all would be certain."""
     return [factor * figure * (1 + off * (-1) ** number) for number, figure in enumerate(SIX)]
+
+
+def queue(base: Sequence[float] = SIX, **others: Sequence[float]) -> dict[str, Mapping[str, Sequence[float]]]:
+    """Figures of `locks/queue` alone."""
+    return {label: {"locks/queue": mine} for label, mine in {"base": base, **others}.items()}
 
 
 def make_evidence(
@@ -81,6 +94,21 @@ def make_evidence(
 def values_of(figures: Figures, rss_bytes: Mapping[str, int] = MappingProxyType({})) -> Values:
     """The raw values of these figures, by label and workload."""
     return {(label, workload): cell for label in figures for workload, cell in _cells(figures[label], label, rss_bytes)}
+
+
+def write_figures(folder: Path, described: Experiment, figures: Figures) -> Path:
+    """The files of an experiment with these figures."""
+    store.write_json(folder / EXPERIMENT_FILE, described)
+    for cell in described.cells:
+        workload, runs = described.workloads[cell.workload], {}
+        for benchmark in workload.benchmarks:
+            seconds = figures.get(cell.label, {}).get(f"{cell.workload}/{benchmark.name}", ())
+            outputs = [ProgramOutput(interlock=1, loops=1, values=[second]) for second in seconds]
+            measured = [program_run(workload, benchmark, output, make_cost()) for output in outputs]
+            runs[benchmark.name] = [in_block(run, block, Estimator.MEDIAN) for block, run in enumerate(measured)]
+        path = store.cell_path(folder, described.host["folder"], cell.variant, cell.mode, cell.workload)
+        store.write_runs(path, runs)
+    return folder
 
 
 def with_memory(evidence: Evidence, sizes: Mapping[tuple[str, str], int]) -> Evidence:

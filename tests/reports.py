@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
+
+from rich.console import Console, RenderableType
 
 from interlock.analysis import comparison
 from interlock.analysis.comparison import Table
@@ -31,6 +34,13 @@ CANNOT = Outcome(state=State.UNSUPPORTED, reason="cannot start <b>threads</b> & 
 MISSING = Outcome(state=State.UNAVAILABLE, reason="example.org: no such host")
 PROFILED = Metric(label="futex per 1M locks", scale=1e6)
 ROUNDS = [1, 0.99, 1, 1.01, 1, 1.005, 0.995, 1]
+
+
+def printed(shown: RenderableType, width: int = 160, *, crop: bool = True) -> str:
+    """What a terminal of this width shows, without colours."""
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(shown, crop=crop)
+    return stream.getvalue()
 
 
 def _values(seconds: float, turn: int = 0, rss: int = 10_000_000) -> BenchmarkValues:

@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from interlock.analysis.comparison import Table
-from interlock.analysis.pick.advice import machine_text
-from interlock.analysis.services import estimate_of, round_to, service_rows
+from interlock.analysis.pick.advice import estimate_of, machine_text
+from interlock.analysis.services import round_to, rounded, service_rows
 from interlock.analysis.trials import judge
 from interlock.analysis.verdicts import Verdict
 from interlock.cli.images import build_options
@@ -174,7 +174,7 @@ def proved(name: str, slower: float, cpus: int, budget_s: float) -> ProofRun:
     return ProofRun(
         service=name,
         machine=machine_text(experiment.host),
-        ratio=estimate_of(row.comparison.ratio) if row.comparison else None,
+        ratio=rounded(estimate_of(row.comparison.ratio)) if row.comparison else None,
         verdict=row.verdict.value,
         # What decides is what an injected loop must be found by; of equals no figure may differ.
         different=[each.figure.value for each in row.changes[: 1 if slower else None] if each.verdict in differ],

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyperf
-
 from interlock.analysis import comparison
 from interlock.analysis.cohorts import Extract, extract
 from interlock.catalog.types import label_of
-from interlock.results import store
-from interlock.results.experiments import EXPERIMENT_FILE, Experiment
-from tests.builders import make_built, make_cell, make_experiment, make_values
+from interlock.results.experiments import Experiment
+from tests.builders import make_built, make_cell, make_experiment
+from tests.picks import Figures, values_of, write_figures
 
 BASE, OTHER, THIRD = "cpython-3.13", "cpython-3.14t", "cpython-2.7"
 
@@ -37,9 +35,15 @@ def make_record(ratios: Mapping[str, float], number: int = 0, **changes: Any) ->
     return make_experiment(variants, **(data | changes))
 
 
-def rounds_of(ratio: float, noise: float = 0.004, rounds: int = 8, seconds: float = 1e-7) -> list[list[float]]:
-    """Processes around a ratio, to both sides of it in turn."""
-    return [[seconds * ratio * math.exp(noise * (-1) ** number)] for number in range(rounds)]
+def rounds_of(ratio: float, noise: float = 0.004, rounds: int = 8) -> list[float]:
+    """Milliseconds around a ratio, to both sides of it in turn."""
+    return [0.001 * ratio * math.exp(noise * (-1) ** number) for number in range(rounds)]
+
+
+def figures_of(ratios: Mapping[str, float], twin: float = 1.0, noise: float = 0.004, rounds: int = 8) -> Figures:
+    rows = {BASE: rounds_of(1, 0, rounds), label_of(BASE, "twin"): rounds_of(twin, noise, rounds)}
+    rows |= {name: rounds_of(ratio, noise, rounds) for name, ratio in ratios.items()}
+    return {label: {"locks/uncontended": row} for label, row in rows.items()}
 
 
 def make_extract(
@@ -53,32 +57,10 @@ def make_extract(
 ) -> Extract:
     """What is kept of such an experiment."""
     experiment = make_record(ratios, number, **changes)
-    by_label = {BASE: rounds_of(1, 0, rounds), label_of(BASE, "twin"): rounds_of(twin, noise, rounds)}
-    by_label |= {name: rounds_of(ratio, noise, rounds) for name, ratio in ratios.items()}
-    values = {(label, "locks"): {"uncontended": make_values(*processes)} for label, processes in by_label.items()}
+    values = values_of(figures_of(ratios, twin, noise, rounds))
     return extract(experiment, comparison.tables(experiment, values, {}))
 
 
 def write_experiment(folder: Path, ratios: Mapping[str, float], number: int = 0, **changes: Any) -> Path:
     """The files of such an experiment."""
-    experiment = make_record(ratios, number, **changes)
-    store.write_json(folder / EXPERIMENT_FILE, experiment)
-    for label, ratio in {BASE: 1.0, label_of(BASE, "twin"): 1.0, **ratios}.items():
-        path = folder / experiment.host["folder"] / label / "locks.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        metadata = {
-            "name": "locks uncontended",
-            "loops": 1,
-            "inner_loops": 10,
-            "mem_max_rss": 9_000_000,
-            "interlock_process_user_s": 0.5,
-            "interlock_process_sys_s": 0.25,
-            "interlock_estimator": "median",
-        }
-        processes = rounds_of(ratio, 0 if label == BASE else 0.004)
-        runs = [
-            pyperf.Run(values, metadata={**metadata, "interlock_block": block}, collect_metadata=False)
-            for block, values in enumerate(processes)
-        ]
-        pyperf.BenchmarkSuite([pyperf.Benchmark(runs)]).dump(str(path))
-    return folder
+    return write_figures(folder, make_record(ratios, number, **changes), figures_of(ratios))

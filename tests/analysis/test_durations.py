@@ -8,15 +8,12 @@ import pytest
 
 from interlock.analysis import durations
 from interlock.results.experiments import BuildRecord, Experiment, Outcome, State, Times
-from tests.builders import make_built, make_cell, make_experiment, make_settings, make_workload
+from tests.builders import make_build_record, make_built, make_cell, make_experiment, make_settings, make_workload
 
 
 def record(**seconds: float) -> BuildRecord:
     builds = [make_built(name).model_copy(update={"duration_s": one}) for name, one in seconds.items()]
-    return BuildRecord(
-        name="2026-11-21-b", tool_version="0", command="", started="", duration_s=50,
-        side_by_side=2, host={}, builds=builds,
-    )  # fmt: skip
+    return make_build_record(*builds, name="2026-11-21-b", duration_s=50)
 
 
 def test_builds_take_what_they_took_here_or_in_the_record_side_by_side_as_there() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from interlock.analysis.pairing import compared_figures, in_places
 from interlock.analysis.statistics import NO_PART, fit_levels
 from interlock.results.experiments import BenchmarkValues, Estimator
-from tests.builders import make_values
+from tests.builders import make_values, present
 
 ROWS = {"base": 1.0, "twin": 1.0, "slower": 1.05, "twice": 2.0, "half": 0.5, "again": 1.0}
 BLOCKS, PASSES = 6, 20
@@ -56,8 +56,7 @@ def test_beside_a_busy_neighbour_slices_are_compared_within_their_passes() -> No
     assert paired.variance.max() < alone.variance.min() / 4
     for label, truth in ROWS.items():
         if label != "base":
-            ratio = paired.ratio(label, "base")
-            assert ratio is not None
+            ratio = present(paired.ratio(label, "base"))
             assert ratio.low < truth < ratio.high
             assert ratio.high / ratio.low < 1.02
 
@@ -90,9 +89,7 @@ def test_a_process_that_lacks_passes_and_rows_in_groups_have_a_figure_in_each_tu
     assert figures["twin"] != rows["twin"].block_figures
     for label, one in rows.items():
         assert [set(block) for block in figures[label]] == [set(block) for block in one.block_figures]  # type: ignore[arg-type]
-    ratio = fit_levels(figures).ratio("twice", "twin")
-    assert ratio is not None
-    assert ratio.estimate == pytest.approx(2, rel=0.02)
+    assert present(fit_levels(figures).ratio("twice", "twin")).estimate == pytest.approx(2, rel=0.02)
 
 
 VALUES = st.lists(st.lists(st.floats(1e-6, 10), min_size=1, max_size=4), min_size=1, max_size=4)
@@ -136,7 +133,6 @@ def test_slices_of_a_row_that_joined_later_are_compared_with_those_of_the_same_b
     rows["slower"] = late.model_copy(update={"processes": late.processes[2:], "blocks": late.blocks[2:]})
     figures = compared_figures(rows)
     assert figures["slower"][:2] == [NO_PART, NO_PART]
-    ratio = fit_levels(figures).ratio("slower", "base")
-    assert ratio is not None
+    ratio = present(fit_levels(figures).ratio("slower", "base"))
     assert ratio.rounds == BLOCKS - 2
     assert ratio.low < ROWS["slower"] < ratio.high

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from interlock.analysis.claims import ClaimVerdict, Finding, evaluate
-from interlock.analysis.references import Reference, ReferenceFigure, best_figures, best_findings, in_order
+from interlock.analysis.comparison import Contents
+from interlock.analysis.references import ReferenceFigure, best_figures, best_findings, in_order
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.claims import AnsweringFigure
 from interlock.results.experiments import Experiment
@@ -28,7 +29,7 @@ FIGURE = AnsweringFigure.model_validate(
 )
 
 
-def reference(name: str, *ratios: float, optimised: bool = False, **changes: Any) -> Reference:
+def reference(name: str, *ratios: float, optimised: bool = False, **changes: Any) -> Contents:
     """Measured on the day that its name says, a to b in each round."""
     built = [make_built(label, optimisations=["PGO", "LTO"] if optimised else []) for label in "ab"]
     cells = [make_cell("a"), make_cell("b")]
@@ -39,11 +40,11 @@ def reference(name: str, *ratios: float, optimised: bool = False, **changes: Any
         (label, "locks"): {"uncontended": make_values(*([ratio if label == "a" else 1.0] for ratio in ratios))}
         for label in "ab"
     }
-    return Reference(described, values if ratios else {}, {})
+    return Contents(described, values if ratios else {}, {})
 
 
-def findings_of(*references: Reference) -> list[tuple[Experiment, list[Finding]]]:
-    return [(one.experiment, evaluate([HALF], one.experiment, one.values, one.profiles)) for one in references]
+def findings_of(*references: Contents) -> list[tuple[Experiment, list[Finding]]]:
+    return [(one.experiment, evaluate([HALF], one)) for one in references]
 
 
 def test_the_first_reference_that_measured_a_claim_judges_it_whether_it_decides_or_not() -> None:
@@ -58,17 +59,14 @@ def test_a_claim_that_none_measured_has_the_first_references_reason() -> None:
 
 
 def test_builds_as_people_run_them_come_first_then_the_newest_and_older_designs_never() -> None:
-    old = reference("2026-04-04", 1.0).experiment.model_copy(update={"times": {}})
+    timed: Any = {"times": {"rounds": 1.0}}
     given = [
-        reference("2026-01-01", 1.0, optimised=True),
-        reference("2026-02-02", 1.0),
-        reference("2026-03-03", 1.0),
+        reference("2026-01-01", 1.0, optimised=True, **timed),
+        reference("2026-02-02", 1.0, **timed),
+        reference("2026-03-03", 1.0, **timed),
+        reference("2026-04-04", 1.0, times={}),
     ]
-    timed = [
-        Reference(one.experiment.model_copy(update={"times": {"rounds": 1.0}}), one.values, one.profiles)
-        for one in given
-    ]
-    names = [one.experiment.name for one in in_order([*timed, Reference(old, {}, {})])]
+    names = [one.experiment.name for one in in_order(given)]
     assert names == ["2026-01-01", "2026-03-03", "2026-02-02"]
 
 

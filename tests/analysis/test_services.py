@@ -12,6 +12,7 @@ from interlock.catalog.variants import Gil
 from interlock.results.experiments import Outcome, State
 from interlock.results.services import ServiceRecord
 from interlock.results.trials import GilStates, TriedImage
+from tests.builders import present
 from tests.services import BASELINE
 from tests.trials import around, make_trial, make_tried
 
@@ -44,14 +45,10 @@ def test_rows_have_figures_in_units_that_people_read_and_ratios_of_the_figure_it
     assert (own.label, own.verdict, new.label, new.verdict) == (OLD, "", NEW, "switch")
     assert next(iter(new.figures)) == "throughput"
     assert new.figures["throughput"].value == pytest.approx(2000, rel=0.02)
-    ratio = new.figures["throughput"].ratio
-    assert ratio is not None
-    assert ratio.high is not None
-    assert ratio.low <= 2 <= ratio.high
+    ratio = present(new.figures["throughput"].ratio)
+    assert ratio.low <= 2 <= present(ratio.high)
     assert new.figures["memory"].value == pytest.approx(40)
-    memory = new.figures["memory"].ratio
-    assert memory is not None
-    assert memory.estimate == pytest.approx(2, rel=0.01)
+    assert present(new.figures["memory"].ratio).estimate == pytest.approx(2, rel=0.01)
     assert (new.figures["throughput"].shows, new.figures["memory"].shows) == ("faster", "slower")
     assert own.figures["throughput"].ratio is None
 
@@ -94,9 +91,8 @@ FILES = make_record(name="files", title="files (ASGI)", packages=["uvicorn"])
 def test_the_service_that_shares_the_rarest_words_is_most_like_it(
     words: set[str], name: str, shared: list[str]
 ) -> None:
-    found = most_like(words, [ECHO, PLACES, FILES])
-    assert found is not None
-    assert (found[0].name, found[1]) == (name, shared)
+    found, why = present(most_like(words, [ECHO, PLACES, FILES]))
+    assert (found.name, why) == (name, shared)
 
 
 def test_nothing_is_like_what_shares_no_word_or_one_that_all_have() -> None:

@@ -28,6 +28,7 @@ from interlock.catalog.variants import Gil
 from interlock.results.experiments import TOO_DISTURBED, Outcome, State
 from interlock.results.trials import OWN, GilStates, TriedImage
 from interlock.trial.options import conditions_of
+from tests.builders import present
 from tests.trials import NOISE, OWN_TWIN, around, make_trial, make_tried
 
 BACK = GilStates(processes=1, off_at_start=1, came_back=1, modules=["lxml.etree"])
@@ -50,8 +51,7 @@ def test_the_verdict_is_that_of_the_table(seconds: float, expected: TrialVerdict
     found = judged(seconds)
     assert found.verdict is expected
     assert found.problem == ""
-    assert found.comparison is not None
-    assert found.comparison.ratio.estimate == pytest.approx(seconds / 0.001, rel=0.02)
+    assert present(found.comparison).ratio.estimate == pytest.approx(seconds / 0.001, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,7 @@ def test_a_gil_that_came_back_forbids_to_switch_however_fast_it_is() -> None:
     found = judged(0.0005, about=TriedImage(declared_gil=Gil.OFF, gil=BACK))
     assert found.verdict is TrialVerdict.STAY
     assert "'lxml.etree'" in found.problem
-    assert found.comparison is not None
-    assert found.comparison.verdict is Verdict.FASTER
+    assert present(found.comparison).verdict is Verdict.FASTER
 
 
 def test_the_gil_is_said_of_what_failed_as_well() -> None:
@@ -108,8 +107,7 @@ def test_the_gil_is_said_of_what_failed_as_well() -> None:
 def test_the_users_own_and_its_twin_are_judged_by_nobody() -> None:
     experiment, table = make_tried({})
     assert judge(experiment, table) == []
-    assert table.twin is not None
-    assert table.twin.estimate == pytest.approx(1.0)
+    assert present(table.twin).estimate == pytest.approx(1.0)
 
 
 def test_the_best_are_those_that_are_not_shown_to_be_slower_than_the_fastest() -> None:
@@ -239,8 +237,7 @@ def test_what_bounds_a_service_is_what_is_busy(used: float, load: float, cpus: i
 
 def test_how_busy_the_users_own_was_is_in_its_figures() -> None:
     _, table = make_tried({}, reported={OWN: OWN_FIGURES})
-    busy = busy_of(table)
-    assert busy is not None
+    busy = present(busy_of(table))
     assert busy.used == pytest.approx(0.95)
     assert busy.load == pytest.approx(0.3)
     assert busy_of(make_tried({})[1]) is None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.engine.build import base
 from tests.builders import Entry
 from tests.keyring import open_keyring
 from tests.playing_upstream import Playing, make_keys, playing
@@ -26,6 +27,18 @@ def run(monkeypatch: pytest.MonkeyPatch, entry: Entry, project: Path, tmp_path: 
         return code, said
 
     return call
+
+
+@pytest.fixture
+def fed_by_world(
+    monkeypatch: pytest.MonkeyPatch, project: Path, tmp_path_factory: pytest.TempPathFactory, world: Playing
+) -> Path:
+    """The copy of the project, around the current folder; its mirror is the world, which serves nothing yet."""
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", world.mirror)
+    monkeypatch.setattr(base, "KEYRINGS", (tmp_path_factory.getbasetemp() / "archive.gpg",))
+    world.served.clear()
+    return project
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,8 @@ from interlock.cli.main import load_command
 from interlock.errors import StoreError, UsageError
 from interlock.measure import lock
 from interlock.results import store
-from interlock.results.experiments import BuildRecord
 from interlock.results.journal import JOURNAL_FILE
-from tests.builders import Entry, make_built
+from tests.builders import Entry, make_build_record, make_built
 from tests.cli.conftest import Run
 from tests.picks import catalog_of
 
@@ -47,10 +46,7 @@ def test_builds_have_minutes_by_what_was_learned_here_and_disk_by_the_projects_r
     paths = ProjectPaths(tmp_path, tmp_path / "cache")
     sizes = {"a": 100_000_000, "b": 200_000_000}
     builds = [make_built(name).model_copy(update={"size_bytes": size}) for name, size in sizes.items()]
-    record = BuildRecord(
-        name="r", tool_version="0", command="", started="", duration_s=60, side_by_side=2, host={}, builds=builds
-    )
-    store.write_json(paths.reference / "r" / store.BUILDS_FILE, record)
+    store.write_json(paths.reference / "r" / store.BUILDS_FILE, make_build_record(*builds, duration_s=60))
     store.write_durations(paths.cache, {"a": 600.0})
     assert building(paths, known("ab"), []).startswith("builds nothing")
     assert "10 min" in building(paths, known("ab"), ["a"])

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from interlock.cli import facts
-from interlock.engine.build import base
 from interlock.swap import debian, debian_lists
 from interlock.swap.debian_lists import read_table
 from tests.builders import Entry
@@ -33,22 +32,12 @@ def package_with(*names: str) -> bytes:
 
 
 @pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch,
-    entry: Entry,
-    project: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    world: Playing,
-) -> Command:
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", world.mirror)
-    monkeypatch.setattr(base, "KEYRINGS", (tmp_path_factory.getbasetemp() / "archive.gpg",))
-    folder = project / facts.FOLDER
+def command(entry: Entry, fed_by_world: Path, world: Playing) -> Command:
+    folder = fed_by_world / facts.FOLDER
     folder.mkdir(parents=True)
     (folder / debian.OFFICIAL).write_text(
         '[slim]\npackages = []\n[full]\npackages = ["git"]\n[alternatives]\n[successors]\n', encoding="utf-8"
     )
-    world.served.clear()
     data = package_with("./usr/bin/git", "./usr/share/doc/git")
     world.served["/debian/pool/git.deb"] = data
     sha256 = hashlib.sha256(data).hexdigest()

@@ -16,6 +16,7 @@ import pytest
 from interlock.cli import failures, main
 from interlock.errors import EngineError, StoreError, UnexpectedError, UsageError
 from tests.apart import command
+from tests.builders import present
 from tests.cli.conftest import Run
 from tests.fakes import Answer, Asked, as_json, serving
 
@@ -116,9 +117,8 @@ def test_a_defect_of_ours_ends_with_70_and_names_a_log_with_its_traceback_and_no
         error = json.loads(said)["error"]
         assert (error["kind"], error["exit_code"]) == ("UnexpectedError", 70)
         said = error["message"]
-    log = re.search(r"\S+/error-\S+\.log", said)
+    log = present(re.search(r"\S+/error-\S+\.log", said))
     assert (code, UnexpectedError.exit_code) == (70, 70)
-    assert log is not None
     text = Path(log[0]).read_text(encoding="utf-8")
     assert "Traceback" in text
     assert "LookupError: a b" in text
@@ -139,8 +139,7 @@ def test_a_log_goes_elsewhere_where_the_cache_takes_none(tmp_path: Path, monkeyp
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    log = failures.keep_log(LookupError(), ["interlock"])
-    assert log is not None
+    log = present(failures.keep_log(LookupError(), ["interlock"]))
     assert log.parent == tmp_path
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "file"))
     assert failures.keep_log(LookupError(), ["interlock"]) is None

@@ -7,7 +7,6 @@ import functools
 import json
 import re
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,11 @@ import pytest
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import data_folder
 from interlock.cli import picking as command
-from interlock.measure import pyperf_runs
-from interlock.results import runs, store
+from interlock.results import store
 from interlock.results.answers import Pick
-from interlock.results.experiments import Estimator, Experiment, ProgramOutput
 from interlock.trial.own_dockerfile import own_dockerfile
-from tests.builders import ROOT, Entry, make_built, make_cost
-from tests.picks import SIX, TODAY, Figures, experiment_of, noisy
+from tests.builders import ROOT, Entry, make_built, present
+from tests.picks import SIX, TODAY, Figures, experiment_of, noisy, write_figures
 
 MEASURED = {path.stem for path in ROOT.glob("results/reference/*/*/*/*.json") if ".profile" not in path.name}
 
@@ -51,30 +48,8 @@ def picked(out: str) -> Pick:
 
 
 def write(results: Path, figures: Figures, name: str = "2026-11-22-a", **changes: Any) -> Path:
-    """An experiment with values in pyperf's format, of variants that the project has."""
-    described = experiment_of(figures, name=name, **changes)
-    store.write_json(results / name / "experiment.json", described)
-    for cell in described.cells:
-        mine = figures[cell.label]
-        benchmarks = described.workloads[cell.workload].benchmarks
-        suite = runs.suite_of(
-            {
-                benchmark.name: _runs(described, cell.workload, number, mine[f"{cell.workload}/{benchmark.name}"])
-                for number, benchmark in enumerate(benchmarks)
-            }
-        )
-        path = store.cell_path(results / name, "box", cell.variant, cell.mode, cell.workload)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        assert suite is not None
-        suite.dump(str(path))
-    return results / name
-
-
-def _runs(described: Experiment, workload: str, number: int, seconds: Sequence[float]) -> list[Any]:
-    mine = described.workloads[workload]
-    outputs = [ProgramOutput(interlock=1, loops=1, values=[second]) for second in seconds]
-    found = [pyperf_runs.program_run(mine, mine.benchmarks[number], output, make_cost()) for output in outputs]
-    return [pyperf_runs.in_block(run, block, Estimator.MEDIAN) for block, run in enumerate(found)]
+    """An experiment of variants that the project has."""
+    return write_figures(results / name, experiment_of(figures, name=name, **changes), figures)
 
 
 MEASURE = "interlock matrix --workloads locks --variants cpython-3.13,cpython-3.14,cpython-3.14t --quick"
@@ -108,8 +83,7 @@ def test_constraints_exclude_and_the_answer_meets_them(run: Entry, shipped: Path
     found = picked(out)
     assert code == 0
     assert all(one.label.startswith(("cpython-3.14", "cpython-3.15")) for one in found.contenders)
-    assert found.recommended is not None
-    assert found.recommended.reference.startswith("localhost/interlock/python:3.1")
+    assert present(found.recommended).reference.startswith("localhost/interlock/python:3.1")
     older = catalogs.load(ROOT).variants["cpython-3.13"].version
     assert any({older, "3.14"} <= set(reason.split()) for one in found.excluded for reason in one.reasons)
 
@@ -159,8 +133,7 @@ def test_figures_of_builds_that_are_optimised_otherwise_now_serve_and_say_so(
     write(project / "results", OURS, images=[make_built(name, optimisations=[]) for name in OURS])
     found = picked(run("--workload", "locks", "--json")[1])
     assert (found.measured_otherwise, found.shipped) == ("neither PGO nor LTO instead of PGO and LTO", False)
-    assert found.recommended is not None
-    assert found.recommended.reference == "localhost/interlock/python:3.14-trixie"
+    assert present(found.recommended).reference == "localhost/interlock/python:3.14-trixie"
     assert found.measured_otherwise in run("--workload", "locks")[1]
 
 
@@ -220,13 +193,10 @@ def test_a_dockerfile_of_another_name_is_named_in_each_command_and_one_that_cann
 ) -> None:
     """A folder with a Containerfile got `interlock trial .`, which finds no Dockerfile."""
     (tmp_path / "Containerfile").write_text("FROM a\n", encoding="utf-8")
-    own = own_dockerfile(tmp_path)
-    assert own is not None
+    own = present(own_dockerfile(tmp_path))
     assert (own.file, own.options.split()[:2]) == ("Containerfile", ["--file", "Containerfile"])
     (tmp_path / "interlock.toml").write_text('[trial]\nfile = "Containerfile"\n', encoding="utf-8")
-    own = own_dockerfile(tmp_path)
-    assert own is not None
-    assert "--file" not in own.options
+    assert "--file" not in present(own_dockerfile(tmp_path)).options
     (tmp_path / "compose.yaml").write_text("a: [", encoding="utf-8")
     assert own_dockerfile(tmp_path) is None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -83,48 +83,50 @@ class Machine:
         return [(name, variables.get("interlock_engine", "")) for name, variables in self.played]
 
 
-def ready(
-    monkeypatch: pytest.MonkeyPatch,
-    here: Machine,
-    *,
-    agreed: bool = True,
-    engine: EngineName | None = None,
-    no_packages: str = "",
-    host: Sequence[MachineCheck] = (),
-    dry_run: bool = False,
-) -> Any:
-    """What the block was given."""
-    console = PlainConsole(file=here.said, width=400)
-    for module in (preparing, choosing):
-        monkeypatch.setattr(module, "console", console)
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(finding, "find_containers", here.find)
-    monkeypatch.setattr(finding, "podman_is_installed", lambda: False)
-    monkeypatch.setattr(finding, "why_no_packages", lambda: no_packages)
-    monkeypatch.setattr(profiler, "could_trace", lambda: False)
-    monkeypatch.setattr(system_packages, "installed", here.installed)
-    monkeypatch.setattr(system_packages, "installation", here.installation)
-    monkeypatch.setattr(system_packages, "known", list)
-    monkeypatch.setattr(doctor, "examine", here.examine)
-    monkeypatch.setattr(doctor, "examine_machine", lambda _results: [one for one in here.checks if one is TUNING])
-    monkeypatch.setattr(doctor, "examine_host", lambda _results, **_options: list(host))
-    monkeypatch.setattr(ansible, "play_here", here.play)
-    places, known = ProjectPaths(ROOT, Path("cache")), catalogs.load(ROOT)
-    with preparing.ready_machine(
-        places, known, True, agreed=agreed, engine=engine, as_root=True, rest=REST, dry_run=dry_run
-    ) as found:
-        return found
+Ready = Callable[..., Any]
 
 
-def test_on_a_ready_machine_nothing_is_run_whatever_was_agreed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def ready(monkeypatch: pytest.MonkeyPatch) -> Ready:
+    """Plays a machine: what the block was given."""
+
+    def call(
+        here: Machine, *, agreed: bool = True, engine: EngineName | None = None, no_packages: str = "",
+        host: Sequence[MachineCheck] = (), dry_run: bool = False,
+    ) -> Any:  # fmt: skip
+        console = PlainConsole(file=here.said, width=400)
+        for module in (preparing, choosing):
+            monkeypatch.setattr(module, "console", console)
+        monkeypatch.delenv("DOCKER_HOST", raising=False)
+        monkeypatch.setattr(finding, "find_containers", here.find)
+        monkeypatch.setattr(finding, "podman_is_installed", lambda: False)
+        monkeypatch.setattr(finding, "why_no_packages", lambda: no_packages)
+        monkeypatch.setattr(profiler, "could_trace", lambda: False)
+        monkeypatch.setattr(system_packages, "installed", here.installed)
+        monkeypatch.setattr(system_packages, "installation", here.installation)
+        monkeypatch.setattr(system_packages, "known", list)
+        monkeypatch.setattr(doctor, "examine", here.examine)
+        monkeypatch.setattr(doctor, "examine_machine", lambda _results: [one for one in here.checks if one is TUNING])
+        monkeypatch.setattr(doctor, "examine_host", lambda _results, **_options: list(host))
+        monkeypatch.setattr(ansible, "play_here", here.play)
+        places, known = ProjectPaths(ROOT, Path("cache")), catalogs.load(ROOT)
+        with preparing.ready_machine(
+            places, known, True, agreed=agreed, engine=engine, as_root=True, rest=REST, dry_run=dry_run
+        ) as found:
+            return found
+
+    return call
+
+
+def test_on_a_ready_machine_nothing_is_run_whatever_was_agreed(ready: Ready) -> None:
     here = Machine([ANSWERS])
-    assert ready(monkeypatch, here) is ANSWERS.containers
+    assert ready(here) is ANSWERS.containers
     assert here.playbooks == []
 
 
-def test_docker_is_installed_where_it_can_run_after_it_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docker_is_installed_where_it_can_run_after_it_was_said(ready: Ready) -> None:
     here = Machine([Found(None, SILENT), ANSWERS], lacks=("docker.io", "mmdebstrap", "gcc"))
-    assert ready(monkeypatch, here) is ANSWERS.containers
+    assert ready(here) is ANSWERS.containers
     assert here.playbooks == [("host.yml", "docker")]
     assert "docker.io" in here.said_before_play
     assert "boot" in here.said_before_play
@@ -132,11 +134,9 @@ def test_docker_is_installed_where_it_can_run_after_it_was_said(monkeypatch: pyt
     assert "gcc" not in here.said_before_play  # nothing is compiled outside of containers
 
 
-def test_where_no_engine_can_run_none_is_installed_and_the_machine_gets_what_it_compiles_with(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_no_engine_can_run_none_is_installed_and_the_machine_gets_what_it_compiles_with(ready: Ready) -> None:
     here = Machine([Found(None, SILENT, no_start="read-only cgroups")], lacks=("docker.io", "gcc"))
-    assert isinstance(ready(monkeypatch, here), HostEngine)
+    assert isinstance(ready(here), HostEngine)
     assert here.playbooks == [("host.yml", "host")]
     assert "read-only cgroups" in here.said_before_play
     assert "gcc" in here.said_before_play
@@ -144,62 +144,56 @@ def test_where_no_engine_can_run_none_is_installed_and_the_machine_gets_what_it_
 
 
 @pytest.mark.parametrize("engine", [None, EngineName.HOST])
-def test_who_may_not_install_measures_with_what_is_here(
-    engine: EngineName | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_may_not_install_measures_with_what_is_here(engine: EngineName | None, ready: Ready) -> None:
     here = Machine([Found(None, SILENT, no_packages="no sudo")], lacks=("gcc",))
-    assert isinstance(ready(monkeypatch, here, engine=engine, no_packages="no sudo"), HostEngine)
+    assert isinstance(ready(here, engine=engine, no_packages="no sudo"), HostEngine)
     assert here.playbooks == []
 
 
-def test_this_machine_is_prepared_where_it_is_named_as_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_machine_is_prepared_where_it_is_named_as_the_engine(ready: Ready) -> None:
     here = Machine([ANSWERS], lacks=("gcc",))
-    assert isinstance(ready(monkeypatch, here, engine=EngineName.HOST), HostEngine)
+    assert isinstance(ready(here, engine=EngineName.HOST), HostEngine)
     assert here.playbooks == [("host.yml", "host")]
 
 
-def test_without_agreement_nothing_is_run_and_the_machine_itself_is_the_engine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_agreement_nothing_is_run_and_the_machine_itself_is_the_engine(ready: Ready) -> None:
     here = Machine([Found(None, SILENT)], lacks=("docker.io", "gcc"))
-    assert isinstance(ready(monkeypatch, here, agreed=False), HostEngine)
+    assert isinstance(ready(here, agreed=False), HostEngine)
     assert here.playbooks == []
     assert all(part in here.said.getvalue() for part in ("unix:///x.sock", "--yes"))
 
 
-def test_an_engine_that_was_named_is_not_replaced_and_the_error_says_how_to_agree(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_engine_that_was_named_is_not_replaced_and_the_error_says_how_to_agree(ready: Ready) -> None:
     here = Machine([Found(None, SILENT)])
     with pytest.raises(EngineError, match=r"`interlock matrix --yes`.*playbooks/host\.yml"):
-        ready(monkeypatch, here, agreed=False, engine=EngineName.DOCKER)
+        ready(here, agreed=False, engine=EngineName.DOCKER)
     assert here.playbooks == []
 
 
-def test_a_dry_run_with_yes_ends_with_the_engine_that_would_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_with_yes_ends_with_the_engine_that_would_be_installed(ready: Ready) -> None:
     """It went on with this machine as the engine, which --yes would not take, and of root was an error."""
     for here, said in (
         (Machine([Found(None, SILENT)], lacks=("docker.io", "gcc")), "docker.io"),
         (Machine([ANSWERS], checks=[BASE], lacks=("mmdebstrap",)), "mmdebstrap"),
     ):
         with pytest.raises(typer.Exit):
-            ready(monkeypatch, here, dry_run=True)
+            ready(here, dry_run=True)
         assert here.playbooks == []
         assert all(part in here.said.getvalue() for part in (said, REST))
         assert "gcc" not in here.said.getvalue()
 
 
-def test_after_a_playbook_that_failed_its_changes_are_named_and_the_run_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_after_a_playbook_that_failed_its_changes_are_named_and_the_run_goes_on(ready: Ready) -> None:
     here = Machine([Found(None, SILENT)], lacks=("docker.io",), ends=FAILS)
-    assert isinstance(ready(monkeypatch, here), HostEngine)
+    assert isinstance(ready(here), HostEngine)
     assert here.playbooks[0] == ("host.yml", "docker")
     assert "purge containerd" in here.said.getvalue()
     assert "bash" not in here.said.getvalue()
 
 
-def test_a_user_who_is_new_in_the_engines_group_begins_again_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_who_is_new_in_the_engines_group_begins_again_with_it(
+    monkeypatch: pytest.MonkeyPatch, ready: Ready
+) -> None:
     here = Machine([Found(None, SILENT), Found(None, DENIED)], checks=[TUNING], lacks=("docker.io",))
     played: list[str] = []
 
@@ -211,64 +205,64 @@ def test_a_user_who_is_new_in_the_engines_group_begins_again_with_it(monkeypatch
     monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.delenv("INTERLOCK_IN_GROUP", raising=False)
     with pytest.raises(SystemExit, match="99"):
-        ready(monkeypatch, here)
+        ready(here)
     # The tuning is taken back by who did it: the one that begins again finds a tuned machine.
     assert played == ["host.yml", "restore.yml"]
     monkeypatch.setenv("INTERLOCK_IN_GROUP", "1")
-    assert isinstance(ready(monkeypatch, Machine([Found(None, SILENT), Found(None, DENIED)])), HostEngine)
+    assert isinstance(ready(Machine([Found(None, SILENT), Found(None, DENIED)])), HostEngine)
 
 
-def test_what_an_engine_lacks_is_brought_and_the_tuning_is_taken_back_after_measuring(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_an_engine_lacks_is_brought_and_the_tuning_is_taken_back_after_measuring(ready: Ready) -> None:
     here = Machine([ANSWERS], checks=[BASE, TUNING], lacks=("mmdebstrap",))
-    assert ready(monkeypatch, here) is ANSWERS.containers
+    assert ready(here) is ANSWERS.containers
     assert [name for name, _ in here.playbooks] == ["host.yml", "restore.yml"]
     assert here.played[0][1]["interlock_tunes"] is True
 
 
-def test_a_user_without_rights_has_the_engine_that_answers_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_rights_has_the_engine_that_answers_as_it_is(ready: Ready) -> None:
     """It was an unexpected FileNotFoundError: 'sudo', after a plan that nobody could carry out."""
     here = Machine([ANSWERS], checks=[TUNING])
-    assert ready(monkeypatch, here, no_packages="no sudo") is ANSWERS.containers
+    assert ready(here, no_packages="no sudo") is ANSWERS.containers
     assert (here.playbooks, "plan" in here.said.getvalue()) == ([], False)
     with pytest.raises(EngineError) as caught:
-        ready(monkeypatch, Machine([ANSWERS], checks=[BASE]), no_packages="no sudo")
+        ready(Machine([ANSWERS], checks=[BASE]), no_packages="no sudo")
     assert "--yes" not in str(caught.value)
 
 
-def test_a_warning_that_nobody_agreed_to_mend_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warning_that_nobody_agreed_to_mend_stays_one(ready: Ready) -> None:
     here = Machine([ANSWERS], checks=[TUNING])
-    assert ready(monkeypatch, here, agreed=False) is ANSWERS.containers
+    assert ready(here, agreed=False) is ANSWERS.containers
     assert here.playbooks == []
 
 
 @pytest.mark.parametrize(("answer", "count"), [(True, 2), (False, 0)])
 def test_at_a_terminal_the_user_is_shown_the_plan_and_asked(
-    monkeypatch: pytest.MonkeyPatch, answer: bool, count: int
+    monkeypatch: pytest.MonkeyPatch, answer: bool, count: int, ready: Ready
 ) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr(typer, "confirm", lambda _question, default: answer)
     here = Machine([ANSWERS], checks=[TUNING])
-    assert ready(monkeypatch, here, agreed=False)
+    assert ready(here, agreed=False)
     assert len(here.playbooks) == count
     assert "tunes" in here.said.getvalue()
 
 
-def test_what_the_playbook_does_not_mend_still_stands_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_playbook_does_not_mend_still_stands_in_the_way(ready: Ready) -> None:
     here = Machine([ANSWERS], checks=[BASE, TUNING, DISK])
     with pytest.raises(EngineError, match=r"full\. Free some\.$"):
-        ready(monkeypatch, here)
+        ready(here)
     assert [name for name, _ in here.playbooks] == ["host.yml", "restore.yml"]
 
 
-def test_a_machine_that_can_measure_nothing_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_can_measure_nothing_is_no_engine(ready: Ready) -> None:
     nothing = MachineCheck("interpreters", CheckState.PROBLEM, "no gcc, no python3", "apt-get install gcc")
     with pytest.raises(EngineError, match="no gcc"):
-        ready(monkeypatch, Machine([ANSWERS]), engine=EngineName.HOST, agreed=False, host=[nothing])
+        ready(Machine([ANSWERS]), engine=EngineName.HOST, agreed=False, host=[nothing])
 
 
-def test_what_the_playbook_could_not_mend_is_not_said_to_be_mended_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_playbook_could_not_mend_is_not_said_to_be_mended_by_it(
+    monkeypatch: pytest.MonkeyPatch, ready: Ready
+) -> None:
     """The advice after `matrix --yes` was `matrix --yes`."""
     stays = MachineCheck("base image", CheckState.PROBLEM, "no mmdebstrap", "Install it.", by_playbook=True)
     here = Machine([ANSWERS], checks=[BASE], lacks=("mmdebstrap",), ends=FAILS)
@@ -276,7 +270,7 @@ def test_what_the_playbook_could_not_mend_is_not_said_to_be_mended_by_it(monkeyp
     silent = Machine([Found(None, SILENT)], lacks=("docker.io",), ends=FAILS)
     for machine, engine in ((here, None), (silent, EngineName.DOCKER)):
         with pytest.raises(EngineError) as caught:
-            ready(monkeypatch, machine, engine=engine)
+            ready(machine, engine=engine)
         assert machine.playbooks
         assert "--yes" not in caught.value.todo
 

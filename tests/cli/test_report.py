@@ -173,12 +173,6 @@ def test_output_without_a_page_is_refused(folder: Path, tmp_path: Path, entry: E
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_folder_of_several_experiments_has_no_page(folder: Path, entry: Entry) -> None:
-    code, _, said = entry("report", folder.parent, "--html")
-    assert code == 2
-    assert said.startswith(f"error: {folder.parent}: ")
-
-
 def test_a_page_that_cannot_be_written_is_one_line(folder: Path, tmp_path: Path, entry: Entry) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     code, _, said = entry("report", folder, "--html", "--output", tmp_path / "file" / "page.html")
@@ -242,8 +236,9 @@ def test_a_report_is_json_for_programs(folder: Path) -> None:
     assert {one.to_baseline.verdict for one in compared if one.to_baseline} <= set(Verdict)
 
 
-def test_of_a_folder_of_experiments_there_is_no_json(results: Path) -> None:
-    assert refused(UsageError, "report", str(results), "--json").file == str(results)
+@pytest.mark.parametrize("option", ["--json", "--html"])
+def test_of_a_folder_of_experiments_there_is_no_json_and_no_page(results: Path, option: str) -> None:
+    assert refused(UsageError, "report", str(results), option).file == str(results)
 
 
 def test_the_next_command_of_a_report_is_printed_whole_and_works_where_it_is_printed(

@@ -11,7 +11,6 @@ import pytest
 
 from interlock.catalog import update, upstream
 from interlock.catalog.sources import FILE
-from interlock.engine.build import base
 from tests.builders import Entry
 from tests.playing_upstream import Playing
 
@@ -20,24 +19,14 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch,
-    entry: Entry,
-    project: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    world: Playing,
-) -> Command:
+def command(monkeypatch: pytest.MonkeyPatch, entry: Entry, fed_by_world: Path, world: Playing) -> Command:
     """Runs it: its exit code, and what it printed."""
-    sources = project / FILE
+    sources = fed_by_world / FILE
     text = sources.read_text(encoding="utf-8").replace("https://www.python.org", world.url)
     sources.write_text(text, encoding="utf-8")
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", world.mirror)
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{project}/none.sock")
-    monkeypatch.setattr(base, "KEYRINGS", (tmp_path_factory.getbasetemp() / "archive.gpg",))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{fed_by_world}/none.sock")
     monkeypatch.setattr(upstream, "LISTING", f"{world.url}/ftp/")
     monkeypatch.setattr(update, "PREBUILT_SUMS", f"{world.url}/SHA256SUMS")
-    world.served.clear()
     world.debian("sid", NEW)
     assert entry("render")[0] == 0
     return lambda *words: entry("update", *words)

@@ -74,7 +74,7 @@ def _report(text: str, folder: Path) -> object:
     described = store.read_experiment(there)
     values, profiles = store.read_cells(there, described)
     tables = comparison.tables(described, values, profiles)
-    claims.evaluate([make_claim()], described, values, profiles)
+    claims.evaluate([make_claim()], comparison.Contents(described, values, profiles))
     return report.markdown(described, tables, opening_of(described, values, _catalog()))
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from interlock.analysis.claims import ClaimVerdict, Finding
 from interlock.analysis.statistics import ratio_from
@@ -17,6 +15,7 @@ from interlock.catalog.claims import Claim
 from interlock.errors import ClaimError
 from interlock.report import claims
 from tests.builders import make_claim, make_experiment
+from tests.reports import printed
 
 RATIO = ratio_from(math.log(0.7634), 0.0132, 11, 12)
 
@@ -26,10 +25,7 @@ def finding(verdict: ClaimVerdict = ClaimVerdict.CONFIRMED, claim: Claim | None 
 
 
 def shown(*found: Finding, width: int = 100) -> str:
-    console = Console(file=io.StringIO(), width=width)
-    console.print(claims.terminal(found))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    return "\n".join(line.rstrip() for line in text.splitlines())
+    return "\n".join(line.rstrip() for line in printed(claims.terminal(found), width).splitlines())
 
 
 def test_a_row_has_what_was_published_what_was_found_and_the_verdict() -> None:

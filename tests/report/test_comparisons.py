@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from interlock.analysis.changes import Changes, Side, changes_between
 from interlock.analysis.cohorts import Extract, kind_summaries
@@ -16,6 +14,7 @@ from interlock.errors import StoreError
 from interlock.report import comparisons
 from interlock.report.comparisons import Document
 from tests.analysis.extracts import BASE, OTHER, THIRD, make_extract, write_experiment
+from tests.reports import printed
 
 
 def changes(before: Extract, after: Extract) -> Changes:
@@ -60,9 +59,7 @@ def test_what_changed_stands_first_and_every_ratio_after_it() -> None:
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_the_terminal_shows_what_was_left_out_and_the_legend_and_fits(width: int) -> None:
-    stream = io.StringIO()
-    Console(file=stream, width=width).print(comparisons.terminal([changed()]))
-    shown = stream.getvalue()
+    shown = printed(comparisons.terminal([changed()]), width)
     assert max(map(len, shown.splitlines())) <= width
     assert "  only in A: cpython-3.9" in shown.splitlines()
     assert any(" ".join(legend.split()) in " ".join(shown.split()) for legend in comparisons.LEGENDS.values())

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from interlock.analysis import comparison
 from interlock.analysis.comparison import Table, tables
@@ -28,8 +26,9 @@ from interlock.report.opening import (
 from interlock.report.tables import Section
 from interlock.results.answers import Decision
 from interlock.results.experiments import BenchmarkValues, Built, Experiment, Outcome, State, Times
-from tests.builders import make_cell, make_experiment, make_settings, make_values, make_workload
-from tests.picks import SIX, Figures, make_evidence, noisy, values_of
+from tests.builders import make_cell, make_experiment, make_settings, make_values, make_workload, present
+from tests.picks import SIX, Figures, make_evidence, noisy, queue, values_of
+from tests.reports import printed
 
 # Twice as fast, 2 % slower give or take 30, three times as slow.
 FACTORS = {"fast": (0.5, 0.005), "wild": (1.02, 0.3), "slow": (3.0, 0.005)}
@@ -50,8 +49,7 @@ def material(benchmarks: Sequence[str] = ("locks/queue",), **families: str) -> t
 
 def test_it_is_the_sentence_of_a_pick_from_its_own_figures() -> None:
     _, _, opening = material()
-    assert opening.pick is not None
-    assert opening.sentence == opening.pick.answer
+    assert opening.sentence == present(opening.pick).answer
     assert opening.sentence.startswith("SWITCH from base to fast: ")
     assert "yours" not in opening.source
 
@@ -63,8 +61,7 @@ def test_a_table_of_a_trial_keeps_its_capitals_in_the_markdown() -> None:
 
 def test_without_a_project_around_it_there_is_no_recommendation() -> None:
     experiment, tables, _ = material()
-    evidence = make_evidence({"base": {"locks/queue": SIX}})
-    none = evidence.catalog.model_copy(update={"variants": {}})
+    none = make_evidence(queue()).catalog.model_copy(update={"variants": {}})
     assert opening_of(experiment, {}, none) == NOT_KNOWN
     assert markdown_opening(NOT_KNOWN, tables, "base")[0] == f"**{NOT_KNOWN.sentence}**"
 
@@ -81,32 +78,23 @@ def test_a_report_says_first_whether_it_was_measured_without_containers_and_what
     host = {**experiment.host, "engine": {**experiment.host["engine"], "name": engine}}
     lacking = Built(variant="official", outcome=Outcome(state=State.UNAVAILABLE, reason="an image"))
     experiment = experiment.model_copy(update={"host": host, "images": [*experiment.images, lacking]})
-    catalog = make_evidence({"base": {"locks/queue": SIX}}).catalog
+    catalog = make_evidence(queue()).catalog
     catalog = catalog if is_known else catalog.model_copy(update={"variants": {}})
     opening = opening_of(experiment, {}, catalog)
     if known.pick and is_known:
         opening = replace(opening, pick=known.pick.model_copy(update={"in_containers": engine != "host"}))
-    stream = io.StringIO()
-    Console(file=stream, width=200).print(brief(experiment, tables, opening))
-    for text in (
-        stream.getvalue(),
-        "\n".join(report.markdown(experiment, tables, opening).splitlines()[:6]),
-        page.page(experiment, tables, opening).partition("<nav")[0],
-    ):
-        assert (WITHOUT_CONTAINERS in text) is (engine == "host")
-    said = "ot measured: official (an image)"
-    assert said in stream.getvalue()
-    assert said in report.markdown(experiment, tables, opening)
-    assert said in page.page(experiment, tables, opening)
+    shown = printed(brief(experiment, tables, opening), 200)
+    written, drawn = report.markdown(experiment, tables, opening), page.page(experiment, tables, opening)
+    for beginning in (shown, "\n".join(written.splitlines()[:6]), drawn.partition("<nav")[0]):
+        assert (WITHOUT_CONTAINERS in beginning) is (engine == "host")
+    for text in (shown, written, drawn):
+        assert "ot measured: official (an image)" in text
 
 
 def test_the_interpreter_that_was_measured_without_containers_is_named_for_ones_own_tests() -> None:
     experiment, tables, opening = material()
-    assert opening.pick is not None
-    pick = opening.pick.model_copy(update={"in_containers": False})
-    stream = io.StringIO()
-    Console(file=stream, width=200).print(brief(experiment, tables, replace(opening, pick=pick)))
-    assert "sha256:fast/bin/python3" in stream.getvalue()
+    pick = present(opening.pick).model_copy(update={"in_containers": False})
+    assert "sha256:fast/bin/python3" in printed(brief(experiment, tables, replace(opening, pick=pick)), 200)
 
 
 def test_what_changed_is_sorted_by_size_and_what_is_open_stands_apart() -> None:
@@ -125,9 +113,8 @@ def test_what_was_too_disturbed_is_to_be_measured_again_and_lacks_no_round() -> 
     tables = [replace(tables[0], rows=tuple(rows))]
     section = differences_section(OPEN, opening.undecided(tables), "base")
     assert {row[-1] for row in section.rows} == {"disturbed: measure again"}
-    stream = io.StringIO()
-    Console(file=stream, width=160).print(brief(experiment, tables, opening))
-    lines = [line for line in stream.getvalue().splitlines() if line.startswith("locks/queue")]
+    shown = printed(brief(experiment, tables, opening))
+    lines = [line for line in shown.splitlines() if line.startswith("locks/queue")]
     assert [line.count("measure again") for line in lines] == [1] * len(FACTORS)
 
 
@@ -141,15 +128,9 @@ def test_rows_of_studies_are_aside(family: str, aside: bool) -> None:
 
 
 def test_a_version_without_support_on_the_day_of_the_experiment_is_aside() -> None:
-    figures: Figures = {
-        "base": {"locks/queue": SIX},
-        "old": {"locks/queue": noisy(2.0)},
-        "base+mode": {"locks/queue": noisy(2.0)},
-    }
-    evidence = make_evidence(
-        figures,
-        variants={"old": {"support": {"phase": "security", "end_of_life": "2026-10-31"}}},
-    )
+    figures = queue(**{"old": noisy(2.0), "base+mode": noisy(2.0)})
+    ended = {"phase": "security", "end_of_life": "2026-10-31"}
+    evidence = make_evidence(figures, variants={"old": {"support": ended}})
     assert opening_of(evidence.experiment, values_of(figures), evidence.catalog).asides == {"old", "base+mode"}
 
 
@@ -168,9 +149,7 @@ def test_the_markdown_folds_what_is_more_than_a_page_and_what_is_aside() -> None
 def test_on_a_terminal_it_is_forty_lines_at_most(width: int) -> None:
     names = [f"locks/a-benchmark-with-a-long-name-{number:02}" for number in range(40)]
     experiment, tables, opening = material(names, fast="gnu-pth")
-    stream = io.StringIO()
-    Console(file=stream, width=width).print(brief(experiment, tables, opening))
-    lines = stream.getvalue().splitlines()
+    lines = printed(brief(experiment, tables, opening), width).splitlines()
     assert len(lines) <= 40
     assert sum(" slow " in line for line in lines) == MOST_LINES_CHANGED
     assert any("--full" in line for line in lines)
@@ -178,12 +157,10 @@ def test_on_a_terminal_it_is_forty_lines_at_most(width: int) -> None:
 
 def test_the_next_command_is_in_one_line_to_be_copied() -> None:
     experiment, tables, opening = material()
-    assert opening.pick
     command = "interlock trial . " + " ".join(f"--word-{number}" for number in range(20))
-    pick = opening.pick.model_copy(update={"decision": Decision.SWITCH, "next": [command]})
-    stream = io.StringIO()
-    Console(file=stream, width=80).print(brief(experiment, tables, replace(opening, pick=pick)), crop=False)
-    assert any(line.endswith(command) for line in stream.getvalue().splitlines())
+    pick = present(opening.pick).model_copy(update={"decision": Decision.SWITCH, "next": [command]})
+    shown = printed(brief(experiment, tables, replace(opening, pick=pick)), 80, crop=False)
+    assert any(line.endswith(command) for line in shown.splitlines())
 
 
 def test_a_row_that_is_built_otherwise_than_the_baseline_says_so_wherever_its_ratio_stands() -> None:
@@ -191,9 +168,8 @@ def test_a_row_that_is_built_otherwise_than_the_baseline_says_so_wherever_its_ra
     experiment, tables, opening = material()
     rows = [replace(row, built_otherwise="LTO instead of -O3" if row.label == "slow" else "") for row in tables[0].rows]
     tables = [replace(tables[0], rows=tuple(rows))]
-    stream = io.StringIO()
-    Console(file=stream, width=80).print(brief(experiment, tables, opening))
-    assert [line.split()[1] for line in stream.getvalue().splitlines() if "*" in line[:40]] == ["slow*", "built"]
+    shown = printed(brief(experiment, tables, opening), 80)
+    assert [line.split()[1] for line in shown.splitlines() if "*" in line[:40]] == ["slow*", "built"]
     lines = [*markdown_opening(opening, tables, "base"), *report.markdown(experiment, tables, opening).splitlines()]
     about = {
         name: [line for line in lines if line.startswith((f"| {name}", f"| locks / queue | {name}"))]
@@ -232,8 +208,7 @@ def interrupted() -> Experiment:
 
 
 def test_the_time_is_told_by_workload_and_adds_up_with_what_no_workload_has() -> None:
-    found = opening.time_section(interrupted())
-    assert found is not None
+    found = present(opening.time_section(interrupted()))
     assert found.rows[0] == ("locks", "10", "45", "2", "57", "base 9 s")
     assert {row[0]: row[4] for row in found.rows[1:]} == {
         "instruments, probe, packages": "4",
@@ -251,23 +226,18 @@ def test_an_experiment_without_times_has_no_table_of_them_and_nothing_open() -> 
 def test_what_is_undecided_or_was_not_reached_is_named_with_the_command_that_goes_on() -> None:
     experiment = interrupted()
     measured = {("base", "locks"): values_of_medians(1, 1.3, 1.1), ("a", "locks"): values_of_medians(1.2, 1.1, 1.3)}
-    first, *rest = opening.ended_lines(experiment, tables(experiment, measured, {}))
+    found = tables(experiment, measured, {})
+    first, *rest = opening.ended_lines(experiment, found)
     assert "Ctrl-C" in first
     assert f"--resume {experiment.name}" in first
     assert rest == ["undecided: locks / uncontended: a", "not measured: locks: b", "not measured: write"]
-
-
-def test_every_form_of_the_report_says_both() -> None:
-    experiment = interrupted()
-    measured = {("base", "locks"): values_of_medians(1, 1.3, 1.1), ("a", "locks"): values_of_medians(1.2, 1.1, 1.3)}
-    found = tables(experiment, measured, {})
+    # Every form of the report says that, and where the time went.
     for text in (report.markdown(experiment, found), page.page(experiment, found)):
         assert "--resume" in text
         assert "base 9 s" in text
 
 
 def test_what_is_printed_in_short_says_how_an_experiment_that_was_ended_goes_on() -> None:
-    stream = io.StringIO()
-    Console(file=stream, width=160).print(brief(interrupted(), [], NOT_KNOWN))
-    assert f"--resume {interrupted().name}" in stream.getvalue()
-    assert sum("write" in line for line in stream.getvalue().splitlines()) == 1
+    shown = printed(brief(interrupted(), [], NOT_KNOWN))
+    assert f"--resume {interrupted().name}" in shown
+    assert sum("write" in line for line in shown.splitlines()) == 1

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shlex
-
-from rich.console import Console
 
 from interlock.report.pick import closing, first_lines, terminal
 from interlock.results.answers import (
@@ -19,14 +16,13 @@ from interlock.results.answers import (
     Whose,
 )
 from tests.picks import make_pick
+from tests.reports import printed
 
 DIGEST = f"registry.example.com:5000/team/python:3.14t-trixie@sha256:{'4' * 64}"
 
 
 def text_of(pick: Pick, width: int = 160) -> str:
-    stream = io.StringIO()
-    Console(file=stream, width=width).print(terminal(pick))
-    return stream.getvalue()
+    return printed(terminal(pick), width)
 
 
 def words_of(pick: Pick) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console, Group
+from rich.console import Group
 
 from interlock.analysis.statistics import Interval
 from interlock.report import tables
 from interlock.report.tables import Section
+from tests.reports import printed
 
 SECTION = Section(
     "a title", ("variant", "RSS MB", "what | else", "state"), (("a", "9", "x | y", "ok"), ("b", "7", "z", "failed"))
@@ -61,9 +61,7 @@ def test_in_markdown_a_section_has_its_heading_and_escapes_pipes() -> None:
 
 
 def test_on_a_terminal_it_has_its_title_and_no_column_of_memory() -> None:
-    stream = io.StringIO()
-    Console(file=stream, width=80).print(Group(*tables.rich_parts(SECTION)))
-    shown = stream.getvalue()
+    shown = printed(Group(*tables.rich_parts(SECTION)), 80)
     assert "a title" in shown
     assert "RSS MB" not in shown
     assert "x | y" in shown

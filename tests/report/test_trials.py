@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from interlock.analysis.comparison import Table
 from interlock.catalog.project import Catalog
@@ -25,6 +23,8 @@ from interlock.report.tables import Section
 from interlock.results.experiments import Experiment, Outcome, State
 from interlock.results.json_documents import Reported
 from interlock.results.trials import OWN, GilStates
+from tests.builders import present
+from tests.reports import printed
 from tests.trials import NOISE, around, make_trial, make_tried
 
 NOTHING = Catalog(bases={}, families={}, differences={}, variants={}, workloads={})
@@ -37,8 +37,7 @@ def answer(experiment: Experiment, *tables: Table) -> str:
 
 
 def sections_of(experiment: Experiment, *tables: Table) -> tuple[Section, ...]:
-    assert experiment.trial is not None
-    return report.sections(experiment, experiment.trial, tables)
+    return report.sections(experiment, present(experiment.trial), tables)
 
 
 def test_after_the_answer_comes_the_command_that_changes_the_dockerfile() -> None:
@@ -54,11 +53,9 @@ def test_the_command_is_printed_as_it_is_typed_here(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "bin/interlock")])
     monkeypatch.setenv("PATH", "/nowhere")
     experiment, table = make_tried(FAST)
-    stream = io.StringIO()
     opening = opening_of(experiment, {}, NOTHING, [table])
-    Console(file=stream, width=80).print(brief(experiment, [table], opening), crop=False)
     whole = f"next: {tmp_path}/bin/interlock swap service/Dockerfile --to cpython-3.14 --paths"
-    assert whole in stream.getvalue().splitlines()
+    assert whole in printed(brief(experiment, [table], opening), 80, crop=False).splitlines()
 
 
 def test_the_command_names_the_stage_that_was_tried() -> None:
@@ -131,11 +128,10 @@ def test_json_has_the_verdicts_and_what_was_asked_for() -> None:
     experiment, table = make_tried(FAST)
     opening = opening_of(experiment, {}, NOTHING, [table])
     text = machine_readable.as_json(experiment, [table], opening)
-    found = Reported.model_validate_json(text)
-    assert found.trial is not None
-    assert [(one.label, one.verdict) for one in found.trial.verdicts] == [("cpython-3.14", "switch")]
-    assert found.trial.conclusion == opening.answer
-    assert found.trial.known == experiment.trial
+    found = present(Reported.model_validate_json(text).trial)
+    assert [(one.label, one.verdict) for one in found.verdicts] == [("cpython-3.14", "switch")]
+    assert found.conclusion == opening.answer
+    assert found.known == experiment.trial
     rows: dict[str, Any] = {one["label"]: one for one in json.loads(text)["rows"]}
     assert rows[OWN]["to_baseline"] is None
     assert rows["cpython-3.14"]["to_baseline"]["estimate"] == pytest.approx(0.5, rel=0.02)

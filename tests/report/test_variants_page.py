@@ -15,7 +15,7 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SupportPhase, Variant
 from interlock.report import variants_page
 from interlock.results.experiments import BuildRecord, Built, Outcome, State
-from tests.builders import ROOT, make_base, make_experiment
+from tests.builders import ROOT, make_base, make_build_record, make_built
 
 NAMES = sorted(path.stem for path in (ROOT / "variants").glob("*.toml") if path.stem not in SHARED_FILES)
 NAME = "cpython-3.13"
@@ -28,28 +28,12 @@ def known() -> Catalog:
     return catalogs.load(ROOT)
 
 
-def make_builds(*builds: Built) -> BuildRecord:
-    return BuildRecord(
-        name="2026-11-21-builds",
-        tool_version="0.1.0",
-        command="interlock build --force --record results/reference/2026-11-21-builds",
-        started="2026-11-21T06:00:00+00:00",
-        duration_s=4321.0,
-        side_by_side=2,
-        host=make_experiment().host,
-        builds=list(builds),
-    )
+def built(name: str = NAME, base_bytes: int | None = 77_800_000, **changes: Any) -> Built:
+    return make_built(name).model_copy(update={"base": make_base(size_bytes=base_bytes), **changes})
 
 
-def make_built(state: State = State.OK, reason: str = "", base_bytes: int | None = 77_800_000, **changes: Any) -> Built:
-    data: dict[str, Any] = {
-        "variant": NAME,
-        "outcome": Outcome(state=state, reason=reason),
-        "size_bytes": 134_200_000,
-        "base": make_base(size_bytes=base_bytes),
-        "duration_s": 201.4,
-    }
-    return Built.model_validate(data | changes)
+def failed(state: State, reason: str) -> Built:
+    return make_built(NAME, Outcome(state=state, reason=reason))
 
 
 def changed(**changes: Any) -> Catalog:
@@ -82,11 +66,10 @@ def page(catalog: Catalog, builds: BuildRecord | None, measured: Collection[str]
 @cache
 def every_page() -> dict[str, str]:
     odd = changed(differences={"no-pip": PIPES}, summary="one|two")
-    failed = make_builds(make_built(State.FAILED, "a | b\nand <c>"))
     return {
         "without a record": page(known(), None),
-        "with a record": page(known(), make_builds(make_built())),
-        "with pipes and lines": page(odd, failed),
+        "with a record": page(known(), make_build_record(built())),
+        "with pipes and lines": page(odd, make_build_record(failed(State.FAILED, "a | b\nand <c>"))),
     }
 
 
@@ -109,7 +92,7 @@ def test_a_variant_is_on_the_page_with_what_its_file_says(name: str) -> None:
 def test_what_is_compiled_without_profiles_is_named_and_what_was_recorded_otherwise_counted() -> None:
     (line,) = [one for one in plain().splitlines() if one.startswith("What is compiled")]
     assert line.endswith("cpython-2.5, cpython-2.5-pth.")
-    before, now = (page(known(), make_builds(make_built(optimisations=names))) for names in ([], ["PGO", "LTO"]))
+    before, now = (page(known(), make_build_record(built(optimisations=names))) for names in ([], ["PGO", "LTO"]))
     assert "- 1 of them with neither PGO nor LTO instead of PGO and LTO" in before
     assert "PGO" not in now
 
@@ -167,8 +150,8 @@ def covers(words: str, variant: Variant) -> bool:
 
 @pytest.mark.parametrize(("without", "said"), [(1, True), (2, True), (3, False)])
 def test_what_one_or_two_of_a_kind_have_not_is_said_of_all_but_them(without: int, said: bool) -> None:
-    built = [name for name, one in known().variants.items() if one.kind is known().variants[NAME].kind]
-    owners = sorted(built)[without:]
+    alike = [name for name, one in known().variants.items() if one.kind is known().variants[NAME].kind]
+    owners = sorted(alike)[without:]
     variants = {
         name: one.model_copy(update={"differences": {"no-pip": "none"} if name in owners else {}})
         for name, one in known().variants.items()
@@ -208,22 +191,22 @@ def figures(text: str, name: str = NAME) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("built", "shown"),
+    ("recorded", "shown"),
     [
         (None, ["-", "not recorded"]),
-        (make_built(), ["56, 134", "201"]),
-        (make_built(variant="cpython-3.14"), ["-", "not recorded"]),
-        (make_built(State.UNAVAILABLE, "example.org: no route"), ["-", "unavailable"]),
-        (make_built(reused=True, duration_s=0.0), ["56, 134", "unchanged"]),
-        (make_built(base_bytes=None), ["not recorded, 134", "201"]),
+        (built(), ["72, 150", "61"]),
+        (built("cpython-3.14"), ["-", "not recorded"]),
+        (failed(State.UNAVAILABLE, "example.org: no route"), ["-", "unavailable"]),
+        (built(reused=True, duration_s=0.0), ["72, 150", "unchanged"]),
+        (built(base_bytes=None), ["not recorded, 150", "61"]),
     ],
 )
-def test_sizes_and_seconds_are_those_of_the_record(built: Built | None, shown: list[str]) -> None:
-    assert figures(page(known(), make_builds(built) if built else None)) == shown
+def test_sizes_and_seconds_are_those_of_the_record(recorded: Built | None, shown: list[str]) -> None:
+    assert figures(page(known(), make_build_record(recorded) if recorded else None)) == shown
 
 
 def test_the_figures_name_their_file_command_and_machine() -> None:
-    text, record = every_page()["with a record"], make_builds()
+    text, record = every_page()["with a record"], make_build_record()
     for words in (record.command, record.started, "2 cores Example CPU 9000, 8 GiB", "at most 2 builds side by side"):
         assert words in text
     assert "(../results/reference/2026-11-21-builds/builds.json)" in text

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from interlock.analysis.comparison import fitted_rows, warnings_of
+from interlock.analysis.comparison import Contents, fitted_rows, warnings_of
 from interlock.analysis.pairing import compared_figures, in_places
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, compare_rows
@@ -19,9 +19,7 @@ from interlock.results.experiments import (
     CellResult,
     Experiment,
     Outcome,
-    Profiles,
     State,
-    Values,
     by_block,
 )
 from interlock.results.runs import OF_EVERY_WORK
@@ -94,13 +92,6 @@ class ClaimSubject:
 
 
 @dataclass(frozen=True)
-class _Evidence:
-    experiment: Experiment
-    values: Values
-    profiles: Profiles
-
-
-@dataclass(frozen=True)
 class _Judgement:
     """A verdict and its reason."""
 
@@ -108,21 +99,19 @@ class _Judgement:
     reason: str
 
 
-def evaluate(claims: Sequence[Claim], experiment: Experiment, values: Values, profiles: Profiles) -> list[Finding]:
+def evaluate(claims: Sequence[Claim], contents: Contents) -> list[Finding]:
     """Return a finding for each claim, in their order.
 
     The ratio is that of the workload's table, and the rule that decides there says which way it goes; docs/claims.md
     explains the words. Figures of a workload whose rounds were disturbed judge nothing; nor do fewer than three rounds.
     """
-    evidence = _Evidence(experiment, values, profiles)
-    return [_finding(claim, evidence) for claim in claims]
+    return [_finding(claim, contents) for claim in claims]
 
 
-def measure(what: Measured, experiment: Experiment, values: Values, profiles: Profiles) -> Comparison | float | str:
+def measure(what: Measured, contents: Contents) -> Comparison | float | str:
     """Return an experiment's figure, or why there is none that may be used."""
-    evidence = _Evidence(experiment, values, profiles)
-    measured = _measured(what, evidence)
-    unusable = isinstance(measured, Comparison) and _unusable(what, measured.ratio, experiment)
+    measured = _measured(what, contents)
+    unusable = isinstance(measured, Comparison) and _unusable(what, measured.ratio, contents.experiment)
     said = unusable or measured
     return said.reason if isinstance(said, _Judgement) else said
 
@@ -148,17 +137,17 @@ def figure_text(figure: float) -> str:
     return f"{figure:,.0f}" if figure >= 99.95 else f"{figure:#.3g}"
 
 
-def _finding(claim: Claim, evidence: _Evidence) -> Finding:
-    used = with_substitutes(claim, evidence.experiment)
-    lacking, measured = _missing_needs(claim, evidence.experiment), _measured(used, evidence)
+def _finding(claim: Claim, contents: Contents) -> Finding:
+    used = with_substitutes(claim, contents.experiment)
+    lacking, measured = _missing_needs(claim, contents.experiment), _measured(used, contents)
     if isinstance(measured, _Judgement):
         said = lacking or measured
         return Finding(claim, said.verdict, said.reason)
     if isinstance(measured, float):
         is_work = claim.metric is ClaimMetric.WORKS
-        said = lacking or (_judged_work(used, measured, evidence) if is_work else _judged_count(used, measured))
+        said = lacking or (_judged_work(used, measured, contents) if is_work else _judged_count(used, measured))
         return Finding(claim, said.verdict, _with_substitution(said.reason, claim, used), count=measured)
-    said = lacking or _unusable(claim, measured.ratio, evidence.experiment) or _judged_ratio(claim, measured)
+    said = lacking or _unusable(claim, measured.ratio, contents.experiment) or _judged_ratio(claim, measured)
     return Finding(claim, said.verdict, _with_substitution(said.reason, claim, used), ratio=measured.ratio)
 
 
@@ -191,14 +180,14 @@ def _missing_needs(claim: Claim, experiment: Experiment) -> _Judgement | None:
     return None
 
 
-def _measured(claim: Measured, evidence: _Evidence) -> Comparison | float | _Judgement:
+def _measured(claim: Measured, contents: Contents) -> Comparison | float | _Judgement:
     if claim.metric is ClaimMetric.WORKS:
-        return _works(claim, evidence.experiment)
+        return _works(claim, contents.experiment)
     for side in subjects_of(claim):
-        gap = _gap(side, evidence.experiment)
+        gap = _gap(side, contents.experiment)
         if gap is not None:
             return gap
-    return (_count if claim.metric.counted else _ratio)(claim, evidence)
+    return (_count if claim.metric.counted else _ratio)(claim, contents)
 
 
 def _works(claim: Measured, experiment: Experiment) -> float | _Judgement:
@@ -238,14 +227,14 @@ def _unless_ok(what: str, outcome: Outcome) -> _Judgement | None:
     return _Judgement(ClaimVerdict.NOT_TESTABLE, f"{what}: {outcome.state.value}: {outcome.reason.rstrip('.')}")
 
 
-def _ratio(claim: Measured, evidence: _Evidence) -> Comparison | _Judgement:
+def _ratio(claim: Measured, contents: Contents) -> Comparison | _Judgement:
     """Return the comparison of the two sides, by the rule and with the rows of the workload's table.
 
     Rows of two tables are not one family of errors, and nothing in a block puts their values beside each other: the
     two sides alone are compared, a figure for each block.
     """
     mine, theirs = sides = subjects_of(claim)
-    tables = {side.benchmark: fitted_rows(evidence.values, side.workload, side.benchmark) for side in sides}
+    tables = {side.benchmark: fitted_rows(contents.values, side.workload, side.benchmark) for side in sides}
     for side in sides:
         row = tables[side.benchmark].get(side.label)
         if row is None or (claim.metric is ClaimMetric.WORK_SYS and OF_EVERY_WORK not in row.reported):
@@ -258,7 +247,7 @@ def _ratio(claim: Measured, evidence: _Evidence) -> Comparison | _Judgement:
         figures = compared_figures(rows)
     else:
         figures = in_places(rows, {name: figures_by_block(claim.metric, row) for name, row in rows.items()})
-    workload, end = evidence.experiment.workloads[claim.workload], evidence.experiment.rounds_end(claim.workload)
+    workload, end = contents.experiment.workloads[claim.workload], contents.experiment.rounds_end(claim.workload)
     pair = (str(mine), str(theirs))
     compared = compare_rows(figures, [pair], pair[1], end=end, margin=workload.margin)
     return compared.get(pair) or _Judgement(ClaimVerdict.NOT_TESTABLE, "a figure is 0, so there is no ratio")
@@ -280,13 +269,13 @@ def figures_by_block(metric: ClaimMetric, values: BenchmarkValues) -> Sequence[f
     return by_block(figures, values.blocks)
 
 
-def _count(claim: Measured, evidence: _Evidence) -> float | _Judgement:
+def _count(claim: Measured, contents: Contents) -> float | _Judgement:
     """Return calls per unit of work times the claim's scale, or the ratio of two such counts."""
     counts = []
     for side in subjects_of(claim):
-        profile = evidence.profiles.get(side.key, {}).get(side.benchmark)
+        profile = contents.profiles.get(side.key, {}).get(side.benchmark)
         if profile is None:
-            return _without_profile(side, evidence.experiment)
+            return _without_profile(side, contents.experiment)
         names = claim.syscalls or ["futex"]
         if not profile.knows(names):
             return _Judgement(ClaimVerdict.NOT_TESTABLE, f"the probe of {side} counts futex calls only")
@@ -350,10 +339,10 @@ def _ratio_verdict(claim: Claim, ratio: Interval, verdict: Verdict) -> ClaimVerd
     return ClaimVerdict.STRONGER if above == (low > 1) else ClaimVerdict.WEAKER
 
 
-def _judged_work(claim: Claim, done: float, evidence: _Evidence) -> _Judgement:
+def _judged_work(claim: Claim, done: float, contents: Contents) -> _Judgement:
     """Judge whether a benchmark was done, as published; the reason is its own."""
     (side,) = subjects_of(claim)
-    cell = _cell(side, evidence.experiment)
+    cell = _cell(side, contents.experiment)
     gap = None if done or cell is None else _unless_ok(str(side), cell.benchmarks.get(side.benchmark, cell.outcome))
     said = ClaimVerdict.CONFIRMED if done == claim.published else ClaimVerdict.OPPOSITE
     return _Judgement(said, gap.reason if gap else f"{side} works")

@@ -160,14 +160,7 @@ class HostRow:
     over: Comparison
     lowest: tuple[float, str]  # the ratio and its host
     highest: tuple[float, str]
-    slower: int  # numbers of hosts, by each host's own verdict
-    faster: int
-    same: int
-    undecided: int
-
-    @property
-    def hosts(self) -> int:
-        return self.slower + self.faster + self.same + self.undecided
+    verdicts: Counter[Verdict]  # of the hosts, each one's own
 
 
 @dataclass(frozen=True)
@@ -247,10 +240,8 @@ def _twin_over_hosts(measured: Iterable[BenchmarkRatios]) -> Ratio | None:
 
 
 def _host_row(label: str, over: Comparison, points: Mapping[str, Comparison]) -> HostRow:
-    verdicts = Counter(point.verdict for point in points.values())
     ends = sorted((point.ratio.estimate, host) for host, point in _decisive(points).items())
-    counts = (verdicts[verdict] for verdict in Verdict)
-    return HostRow(label, over, ends[0], ends[-1], *counts)
+    return HostRow(label, over, ends[0], ends[-1], Counter(point.verdict for point in points.values()))
 
 
 def _means(tables: Sequence[HostTable], cores: int) -> dict[str, Interval]:

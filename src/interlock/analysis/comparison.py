@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from statistics import median
 
 from interlock.analysis.pairing import compared_figures
-from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_of, relative_error
-from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
+from interlock.analysis.statistics import BlockFigure, Interval, Ratio, mean_by_group, ratio_of, relative_error
+from interlock.analysis.verdicts import Comparison, Pair, Verdict, compare_rows
 from interlock.catalog.services import cpus_in
 from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil
@@ -30,8 +29,19 @@ from interlock.results.profiles import BenchmarkProfile
 
 # (workload, benchmark): each has a table of its own.
 BenchmarkKey = tuple[str, str]
-# (workload, benchmark, label, the label that it is compared with)
-ComparedPair = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the files of an experiment hold."""
+
+    experiment: Experiment
+    values: Values
+    profiles: Profiles
+
+    def values_of(self, label: str, workload: str, benchmark: str) -> BenchmarkValues | None:
+        """Return the values of a row in one benchmark; None if it has none."""
+        return self.values.get((label, workload), {}).get(benchmark)
 
 
 @dataclass(frozen=True)
@@ -114,71 +124,26 @@ class Summary:
 
     label: str
     ratio: Interval | None
-    slower: int
-    faster: int
-    same: int
-    undecided: int
+    verdicts: Counter[Verdict]
     missing: int
-
-
-@dataclass(frozen=True)
-class _ExperimentData:
-    """The contents of an experiment's files."""
-
-    experiment: Experiment
-    values: Values
-    profiles: Profiles
-
-    def of(self, label: str, workload: str, benchmark: str) -> BenchmarkValues | None:
-        return self.values.get((label, workload), {}).get(benchmark)
-
-    @cached_property
-    def figures(self) -> dict[tuple[str, str, str], list[float]]:
-        """Return one figure for each block, by workload, benchmark and label."""
-        return {
-            (workload, benchmark, label): values.figures
-            for (label, workload), cell in self.values.items()
-            for benchmark, values in cell.items()
-        }
-
-
-@dataclass(frozen=True)
-class _Comparisons:
-    """All comparisons of an experiment, and the twin's ratio in each benchmark."""
-
-    comparisons: Mapping[ComparedPair, Comparison]
-    twins: Mapping[BenchmarkKey, Ratio]
 
 
 def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[Table]:
     """Return a table for each benchmark, in the order of the experiment."""
-    recorded = _ExperimentData(experiment, values, profiles)
-    compared = _compared(recorded)
-    return [
-        _table(recorded, workload, benchmark, compared)
-        for name in experiment.settings.workloads
-        for workload in [experiment.workloads[name]]
-        for benchmark in workload.benchmarks
-    ]
+    contents = Contents(experiment, values, profiles)
+    workloads = [experiment.workloads[name] for name in experiment.settings.workloads]
+    return [_table(contents, workload, benchmark) for workload in workloads for benchmark in workload.benchmarks]
 
 
-def _compared(recorded: _ExperimentData) -> _Comparisons:
-    """Compare each label with the baseline and its control, where these are the same once; and the baseline's twin."""
-    experiment = recorded.experiment
-    baseline = experiment.settings.baseline
-    comparisons: dict[ComparedPair, Comparison] = {}
-    twins: dict[BenchmarkKey, Ratio] = {}
-    keys = {(workload, benchmark): None for (_, workload), cell in recorded.values.items() for benchmark in cell}
-    for key in keys:
-        rows = compared_figures(fitted_rows(recorded.values, *key))
-        pairs = compared_pairs(rows, baseline, experiment.controls)
-        end, margin = experiment.rounds_end(key[0]), experiment.workloads[key[0]].margin
-        compared = compare_rows(rows, pairs, baseline, end=end, margin=margin)
-        disturbed = is_too_disturbed(experiment, key[0])
-        comparisons |= {(*key, *pair): replace(found, is_disturbed=disturbed) for pair, found in compared.items()}
-        twin = ratio_of(rows.get(label_of(baseline, TWIN), []), rows.get(baseline, []))
-        twins |= {key: twin} if twin else {}
-    return _Comparisons(comparisons, twins)
+def _compared(
+    experiment: Experiment, workload: Workload, figures: Mapping[str, Sequence[BlockFigure]]
+) -> dict[Pair, Comparison]:
+    """Compare each row of a table with the baseline and its control, where these are the same once."""
+    baseline, end = experiment.settings.baseline, experiment.rounds_end(workload.name)
+    pairs = compared_pairs(figures, baseline, experiment.controls)
+    compared = compare_rows(figures, pairs, baseline, end=end, margin=workload.margin)
+    disturbed = is_too_disturbed(experiment, workload.name)
+    return {pair: replace(found, is_disturbed=disturbed) for pair, found in compared.items()}
 
 
 def warnings_of(experiment: Experiment, workload: str) -> list[str]:
@@ -225,26 +190,26 @@ def control_of(label: str, controls: Mapping[str, str]) -> str | None:
     return variant if mode else controls.get(variant)
 
 
-def _table(recorded: _ExperimentData, workload: Workload, benchmark: Benchmark, compared: _Comparisons) -> Table:
-    key = (workload.name, benchmark.name)
-    cells = [cell for cell in recorded.experiment.cells if cell.workload == workload.name and cell.mode != TWIN]
+def _table(contents: Contents, workload: Workload, benchmark: Benchmark) -> Table:
+    experiment = contents.experiment
+    baseline = experiment.settings.baseline
+    figures = compared_figures(fitted_rows(contents.values, workload.name, benchmark.name))
+    compared = _compared(experiment, workload, figures)
     names = [limit.name for limit in workload.limits_of(benchmark.name)]
-    limits = [
-        _row(recorded, cell, benchmark, compared)
-        for cell in recorded.experiment.limits
-        if cell.workload == workload.name and cell.mode in names
-    ]
+    cells = [cell for cell in experiment.cells if cell.workload == workload.name and cell.mode != TWIN]
+    limits = [cell for cell in experiment.limits if cell.workload == workload.name and cell.mode in names]
+    rows = tuple(_row(contents, cell, benchmark, compared) for cell in cells)
     table = Table(
         workload=workload,
         benchmark=benchmark,
-        baseline=recorded.experiment.settings.baseline,
-        cores=_cpus_of(recorded.experiment, workload),
-        rounds=max((len(recorded.figures.get((*key, cell.label), [])) for cell in cells), default=0),
-        twin=compared.twins.get(key),
-        rows=tuple(_row(recorded, cell, benchmark, compared) for cell in cells),
-        limits=tuple(limits),
+        baseline=baseline,
+        cores=_cpus_of(experiment, workload),
+        rounds=max((len(row.figures) for row in rows), default=0),
+        twin=ratio_of(figures.get(label_of(baseline, TWIN), []), figures.get(baseline, [])),
+        rows=rows,
+        limits=tuple(_row(contents, cell, benchmark, compared) for cell in limits),
     )
-    return _with_shares(recorded, table)
+    return _with_shares(contents, table)
 
 
 def _cpus_of(experiment: Experiment, workload: Workload) -> int:
@@ -253,14 +218,14 @@ def _cpus_of(experiment: Experiment, workload: Workload) -> int:
     return cpus_in(workload.of_user.cpus or of_trial, experiment.host["cores"])
 
 
-def _with_shares(recorded: _ExperimentData, table: Table) -> Table:
+def _with_shares(contents: Contents, table: Table) -> Table:
     """Return the table with each row's share of the best limit, paired by round: a row may have joined later."""
     best = table.best_limit
     if best is None:
         return table
 
     def by_number(label: str) -> dict[int, float]:
-        values = recorded.of(label, table.workload.name, table.benchmark.name)
+        values = contents.values_of(label, table.workload.name, table.benchmark.name)
         return dict(zip(dict.fromkeys(values.blocks), values.figures, strict=True)) if values else {}
 
     theirs = by_number(best.label)
@@ -273,26 +238,24 @@ def _with_shares(recorded: _ExperimentData, table: Table) -> Table:
     return replace(table, rows=tuple(map(share, table.rows)), limits=tuple(map(share, table.limits)))
 
 
-def _row(recorded: _ExperimentData, cell: CellResult, asked: Benchmark, compared: _Comparisons) -> Row:
-    benchmark = asked.name
-    experiment, key = recorded.experiment, (cell.workload, benchmark, cell.label)
-    mine = recorded.of(cell.label, cell.workload, benchmark)
-    profile = recorded.profiles.get((cell.label, cell.workload), {}).get(benchmark)
-    figures = recorded.figures.get(key)
-    control = control_of(cell.label, experiment.controls)
-    otherwise = built_otherwise(experiment.images, cell.label, experiment.settings.baseline) if mine else ""
+def _row(contents: Contents, cell: CellResult, benchmark: Benchmark, compared: Mapping[Pair, Comparison]) -> Row:
+    experiment, label = contents.experiment, cell.label
+    baseline, control = experiment.settings.baseline, control_of(label, experiment.controls)
+    mine = contents.values_of(label, cell.workload, benchmark.name)
+    figures = mine.figures if mine else []
+    otherwise = built_otherwise(experiment.images, label, baseline) if mine else ""
     return Row(
-        label=cell.label,
-        outcome=cell.benchmarks.get(benchmark, cell.outcome),
+        label=label,
+        outcome=cell.benchmarks.get(benchmark.name, cell.outcome),
         seconds=median(figures) if figures else None,
         error=relative_error(figures) if figures else None,
-        to_baseline=compared.comparisons.get((*key, experiment.settings.baseline)),
-        to_control=compared.comparisons.get((*key, control)) if control else None,
-        profile=profile,
+        to_baseline=compared.get((label, baseline)),
+        to_control=compared.get((label, control)) if control else None,
+        profile=contents.profiles.get((label, cell.workload), {}).get(benchmark.name),
         max_rss_bytes=mine.max_rss_bytes if mine else None,
         notes=_notes(experiment, cell, mine, otherwise),
-        details=details_of(experiment.workloads[cell.workload], asked, mine),
-        figures=tuple(figures or ()),
+        details=details_of(experiment.workloads[cell.workload], benchmark, mine),
+        figures=tuple(figures),
         built_otherwise=otherwise,
     )
 
@@ -367,15 +330,7 @@ def _summary(label: str, compared: Sequence[tuple[str, Comparison]], benchmarks:
     for workload, comparison in compared:
         groups.setdefault(workload, []).append(comparison.ratio)
     verdicts = Counter(comparison.verdict for _, comparison in compared)
-    return Summary(
-        label,
-        mean_by_group(groups.values()),
-        slower=verdicts[Verdict.SLOWER],
-        faster=verdicts[Verdict.FASTER],
-        same=verdicts[Verdict.SAME],
-        undecided=verdicts[Verdict.UNDECIDED],
-        missing=benchmarks - verdicts.total(),
-    )
+    return Summary(label, mean_by_group(groups.values()), verdicts, benchmarks - verdicts.total())
 
 
 def counted(benchmarks: Sequence[Benchmark], cpus: int) -> list[Benchmark]:

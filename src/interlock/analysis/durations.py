@@ -61,27 +61,23 @@ def of_builds(
         for build in builds
         if (seconds := _as_now(build, optimised.get(build.variant))) is not None
     }
-    known_s: dict[str, float | None] = {}
-    sources: dict[str, None] = {}
+    known_s: dict[str, tuple[str, float]] = {}
     for name in variants:
         kind = optimised.get(name)
         kind_s = [seconds for other, seconds in usual_s.items() if kind and kind == optimised.get(other)]
-        for source, seconds in (
-            ("earlier builds here", usual_s.get(name)),
-            ("builds of its kind here", fmean(kind_s) if kind_s else None),
-            (record.name if record else "", recorded_s.get(name)),
-        ):
-            if seconds is not None:
-                sources[source] = None
-                known_s[name] = seconds
-                break
-        else:
-            known_s[name] = None
-    known = [seconds for seconds in known_s.values() if seconds is not None]
+        if name in usual_s:
+            known_s[name] = "earlier builds here", usual_s[name]
+        elif kind_s:
+            known_s[name] = "builds of its kind here", fmean(kind_s)
+        elif record and name in recorded_s:
+            known_s[name] = record.name, recorded_s[name]
+    sources = dict.fromkeys(source for source, _ in known_s.values())
+    each_s = [seconds for _, seconds in known_s.values()]
     # Side by side they take a part of their sum, but no less than the longest.
-    total_s = max(factor * sum(known), max(known, default=0.0))
-    unknown = tuple(name for name, seconds in known_s.items() if seconds is None)
-    return DurationEstimate("building", total_s, tuple(sources), unknown)
+    total_s = max(factor * sum(each_s), max(each_s, default=0.0))
+    return DurationEstimate(
+        "building", total_s, tuple(sources), tuple(name for name in variants if name not in known_s)
+    )
 
 
 def _as_now(build: Built, now: Sequence[str] | None) -> float | None:

@@ -77,7 +77,10 @@ def _without_figures(
 
 def in_one_line(reasons: Mapping[str, list[str]]) -> str:
     """Return what was not measured, and why, in one line; empty if all was."""
-    said = [f"{_listed(names)} ({_cut(reason)})" for reason, names in [*reasons.items()][:MOST_REASONS]]
+    said = [
+        f"{_listed(names)} ({reason[:MOST_LETTERS]}{' ...' if len(reason) > MOST_LETTERS else ''})"
+        for reason, names in [*reasons.items()][:MOST_REASONS]
+    ]
     more = len(reasons) - MOST_REASONS
     said += [f"{more} more reason{'s' * (more > 1)}"] if more > 0 else []
     return f"not measured: {'; '.join(said)}" if said else ""
@@ -94,7 +97,3 @@ def _state_and_reason(outcome: Outcome) -> str:
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - MOST_NAMES
     return f"{', '.join(names[:MOST_NAMES])}{f' and {more} more' if more > 0 else ''}"
-
-
-def _cut(reason: str) -> str:
-    return reason if len(reason) <= MOST_LETTERS else f"{reason[:MOST_LETTERS]} ..."

@@ -6,19 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from interlock.analysis.claims import ClaimVerdict, Finding, measure
-from interlock.analysis.comparison import baseline_optimisation, optimisation_text
+from interlock.analysis.comparison import Contents, baseline_optimisation, optimisation_text
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.claims import AnsweringFigure
-from interlock.results.experiments import Experiment, Profiles, Values
-
-
-@dataclass(frozen=True)
-class Reference:
-    """An experiment that comes with Interlock, with its values."""
-
-    experiment: Experiment
-    values: Values
-    profiles: Profiles
+from interlock.results.experiments import Experiment
 
 
 @dataclass(frozen=True)
@@ -37,7 +28,7 @@ class ReferenceFigure:
     experiment: Experiment
 
 
-def in_order(references: Sequence[Reference]) -> list[Reference]:
+def in_order(references: Sequence[Contents]) -> list[Contents]:
     """Return the references that judge: today's design alone, builds with PGO and LTO first, the newest first.
 
     What was measured before experiments recorded times has artefacts, which tests/results/test_references.py names.
@@ -66,17 +57,17 @@ def _says(finding: Finding) -> tuple[bool, ...]:
 
 
 def best_figures(
-    figures: Mapping[str, AnsweringFigure], references: Sequence[Reference]
+    figures: Mapping[str, AnsweringFigure], references: Sequence[Contents]
 ) -> dict[str, ReferenceFigure | str]:
     """Return each figure of the first reference that has it, or of the one that it names; else why there is none."""
     return {name: _first(figure, references) for name, figure in figures.items()}
 
 
-def _first(figure: AnsweringFigure, references: Sequence[Reference]) -> ReferenceFigure | str:
+def _first(figure: AnsweringFigure, references: Sequence[Contents]) -> ReferenceFigure | str:
     why = f"there is no reference '{figure.experiment}'"
     for one in references:
         if figure.experiment in {None, one.experiment.name}:
-            measured = measure(figure, one.experiment, one.values, one.profiles)
+            measured = measure(figure, one)
             if not isinstance(measured, str):
                 return ReferenceFigure(measured, one.experiment)
             why = measured

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from interlock.analysis.comparison import Row, Table
 from interlock.analysis.statistics import Interval, ratio_over
-from interlock.catalog.workloads import Benchmark, Workload
+from interlock.catalog.workloads import Metric, Workload
 from interlock.results.experiments import Experiment
 
 
@@ -60,44 +60,38 @@ def curve_groups(experiment: Experiment, tables: Sequence[Table]) -> list[CurveG
     for name in experiment.settings.workloads:
         workload = experiment.workloads[name]
         for curve, group in workload.curves.items():
-            benchmarks = [by_key[name, benchmark.name] for _, benchmark in group]
-            curves = _curve_group(workload, curve, benchmarks, experiment.host["cores"])
+            tables_of = {workers: by_key[name, benchmark.name] for workers, benchmark in group}
+            curves = _curve_group(workload, curve, tables_of, experiment.host["cores"])
             if len(curves.workers) > 1 and curves.curves:
                 groups.append(curves)
     return groups
 
 
-def _curve_group(workload: Workload, name: str, group: Sequence[Table], cores: int) -> CurveGroup:
-    tables = {_workers(table.benchmark): table for table in group}
-    labels = dict.fromkeys(row.label for table in group for row in table.rows)
+def _curve_group(workload: Workload, name: str, tables: Mapping[int, Table], cores: int) -> CurveGroup:
+    labels = dict.fromkeys(row.label for table in tables.values() for row in table.rows)
     rows = {label: _rows(tables, label) for label in labels}
-    metric = group[0].benchmark.metric
+    metric = next(iter(tables.values())).benchmark.metric
     return CurveGroup(
         workload=workload,
         name=name,
         unit=metric.label if metric.inverse else f"{workload.unit}s/s",
         workers=tuple(tables),
         cores=cores,
-        limit=_points({workers: best for workers, table in tables.items() if (best := table.best_limit)}, group[0]),
-        curves=tuple(Curve(label, _points(measured, group[0])) for label, measured in rows.items() if measured),
+        limit=_points({workers: best for workers, table in tables.items() if (best := table.best_limit)}, metric),
+        curves=tuple(Curve(label, _points(measured, metric)) for label, measured in rows.items() if measured),
     )
 
 
-def _workers(benchmark: Benchmark) -> int:
-    return benchmark.scaling.workers if benchmark.scaling else 1
-
-
-def _rows(tables: dict[int, Table], label: str) -> dict[int, Row]:
+def _rows(tables: Mapping[int, Table], label: str) -> dict[int, Row]:
     """Return the rows of a label that have figures, by their number of workers."""
     rows = ((workers, row) for workers, table in tables.items() for row in table.rows)
     return {workers: row for workers, row in rows if row.label == label and row.figures}
 
 
-def _points(rows: dict[int, Row], any_table: Table) -> tuple[ThroughputPoint, ...]:
-    return tuple(ThroughputPoint(workers, ratio_over(_throughputs(row, any_table))) for workers, row in rows.items())
+def _points(rows: Mapping[int, Row], metric: Metric) -> tuple[ThroughputPoint, ...]:
+    return tuple(ThroughputPoint(workers, ratio_over(_throughputs(row, metric))) for workers, row in rows.items())
 
 
-def _throughputs(row: Row, any_table: Table) -> list[float]:
+def _throughputs(row: Row, metric: Metric) -> list[float]:
     """Return a throughput for each round, in the metric's unit if that is one of throughput, else in units of work."""
-    metric = any_table.benchmark.metric
     return [metric.shown(seconds) if metric.inverse else 1 / seconds for seconds in row.figures]

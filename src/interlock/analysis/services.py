@@ -10,9 +10,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from interlock.analysis.comparison import Row, Table
-from interlock.analysis.pick.advice import speed_of
+from interlock.analysis.pick.advice import estimate_of, speed_of
 from interlock.analysis.pick.sentences import cpus_text
-from interlock.analysis.statistics import Interval
 from interlock.analysis.trials import Change, Figure, decisive, gil_text, judge, reported_by
 from interlock.results.answers import Estimate
 from interlock.results.experiments import Experiment
@@ -74,16 +73,11 @@ def _figures(known: dict[Figure, float], changes: dict[Figure, Change]) -> dict[
 
 def _ratio(change: Change) -> Estimate:
     """Return a figure divided by the user's own: of a rate its cost is the inverse."""
-    return _rounded(speed_of(change.cost)) if change.figure is Figure.RATE else estimate_of(change.cost)
+    return rounded((speed_of if change.figure is Figure.RATE else estimate_of)(change.cost))
 
 
-def estimate_of(ratio: Interval) -> Estimate:
-    """Return a ratio as records have it."""
-    high = None if math.isinf(ratio.high) else ratio.high
-    return _rounded(Estimate(estimate=ratio.estimate, low=ratio.low, high=high))
-
-
-def _rounded(exact: Estimate) -> Estimate:
+def rounded(exact: Estimate) -> Estimate:
+    """Return a ratio with as many digits as records have."""
     high = None if exact.high is None else round_to(exact.high)
     return Estimate(estimate=round_to(exact.estimate), low=round_to(exact.low), high=high)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -126,14 +126,13 @@ def among(comparison: Comparison, number: int) -> Comparison:
     return _with_deciding_interval(replace(comparison, p=min(1.0, comparison.p * number)))
 
 
-def compared(other: str, ratios: Mapping[Key, Ratio], margin: float = MARGIN) -> dict[Key, Comparison]:
+def compared(other: str, ratios: Mapping[Key, Ratio]) -> dict[Key, Comparison]:
     """Return the comparison of each ratio of one family, looked at once."""
     adjusted = benjamini_hochberg({key: ratio.p for key, ratio in ratios.items()})
-    comparisons = {
-        key: Comparison(other, ratio, adjusted[key], p_of_difference(ratio, margin), margin)
+    return {
+        key: _with_deciding_interval(Comparison(other, ratio, adjusted[key], p_of_difference(ratio, MARGIN)))
         for key, ratio in ratios.items()
     }
-    return {key: _with_deciding_interval(comparison) for key, comparison in comparisons.items()}
 
 
 def _with_deciding_interval(comparison: Comparison) -> Comparison:
@@ -151,13 +150,12 @@ def last_look(
     figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair], baseline: str, *, margin: float = MARGIN
 ) -> dict[Pair, Comparison]:
     """Return what the last look that the rounds have come to has shown of each pair; nothing before the first one."""
-    rounds, wanted = max(map(len, figures.values()), default=0), list(pairs)
-    comparisons: dict[Pair, Comparison] = {}
-    for first, begun in _by_first(figures, wanted).items():
-        looked = max((look for look in LOOKS if look <= rounds - first), default=0)
-        if looked:
-            comparisons |= _looked_at(figures, begun, first, _shares(looked, RoundsEnd.CUT), margin)
-    return _adjusted({pair: comparisons[pair] for pair in wanted if pair in comparisons}, baseline)
+
+    def shares_after(rounds: int) -> Shares:
+        looked = max((look for look in LOOKS if look <= rounds), default=0)
+        return _shares(looked, RoundsEnd.CUT) if looked else {}
+
+    return _looked_at(figures, pairs, baseline, shares_after, margin)
 
 
 def open_labels(
@@ -165,19 +163,15 @@ def open_labels(
 ) -> set[str]:
     """Return the labels of the pairs that are not decided and may be, in about `reach` more rounds.
 
-    A pair of which a label is missing is not waited for.
+    After few rounds an estimate may be off by its error. A pair of which a label is missing is not waited for.
     """
-    return {
-        label
-        for pair in pairs
-        if all(label in labels for label in pair) and (pair not in comparisons or _is_near(comparisons[pair], reach))
-        for label in pair
+    far = {
+        pair
+        for pair, found in comparisons.items()
+        if found.verdict is not Verdict.UNDECIDED or (found.fewest_more_rounds or 0) > reach
     }
-
-
-def _is_near(comparisons: Comparison, reach: float) -> bool:
-    """Return whether it may be decided within the reach; after few rounds the estimate may be off by its error."""
-    return comparisons.verdict is Verdict.UNDECIDED and (comparisons.fewest_more_rounds or 0) <= reach
+    near = [pair for pair in pairs if pair not in far and all(label in labels for label in pair)]
+    return {label for pair in near for label in pair}
 
 
 def looks_of(rounds: int, end: RoundsEnd) -> dict[int, float]:
@@ -222,11 +216,7 @@ def compare_rows(
     least p, divided by the look's share of the error, is kept (Bonferroni's inequality), so that looking often does not
     find more.
     """
-    rounds, wanted = max(map(len, figures.values()), default=0), list(pairs)
-    comparisons: dict[Pair, Comparison] = {}
-    for first, begun in _by_first(figures, wanted).items():
-        comparisons |= _looked_at(figures, begun, first, _shares(rounds - first, end), margin)
-    return _adjusted({pair: comparisons[pair] for pair in wanted if pair in comparisons}, baseline)
+    return _looked_at(figures, pairs, baseline, lambda rounds: _shares(rounds, end), margin)
 
 
 def _by_first(figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair]) -> dict[int, list[Pair]]:
@@ -245,7 +235,11 @@ def _by_first(figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair
     return by_first
 
 
-def _shares(rounds: int, end: RoundsEnd) -> dict[int, tuple[float, float]]:
+# What each look may spend on differences and on sameness, by the number of rounds.
+Shares = Mapping[int, tuple[float, float]]
+
+
+def _shares(rounds: int, end: RoundsEnd) -> Shares:
     """Return what each look may spend on differences and on sameness."""
     of_sameness = looks_of_sameness(rounds, end)
     return {look: (share, of_sameness[look]) for look, share in looks_of(rounds, end).items()}
@@ -253,23 +247,25 @@ def _shares(rounds: int, end: RoundsEnd) -> dict[int, tuple[float, float]]:
 
 def _looked_at(
     figures: Mapping[str, Sequence[BlockFigure]],
-    pairs: Sequence[Pair],
-    first: int,
-    shares: Mapping[int, tuple[float, float]],
+    pairs: Iterable[Pair],
+    baseline: str,
+    shares_after: Callable[[int], Shares],
     margin: float,
 ) -> dict[Pair, Comparison]:
-    """Return what all looks have shown of pairs that begin after the same number of blocks."""
+    """Return what all looks have shown of each pair, given the looks that are taken after a number of its rounds."""
+    blocks, wanted = max(map(len, figures.values()), default=0), list(pairs)
     comparisons: dict[Pair, Comparison] = {}
-    for look, (share, of_sameness) in shares.items():
-        levels = fit_levels({label: row[: first + look] for label, row in figures.items()})
-        for pair in pairs:
-            ratio = levels.ratio(*pair)
-            if ratio is not None:
-                p_same = min(1.0, p_of_difference(ratio, margin) / of_sameness)
-                comparisons[pair] = _with_least_p(
-                    comparisons.get(pair), Comparison(pair[1], ratio, min(1.0, ratio.p / share), p_same, margin)
-                )
-    return comparisons
+    for first, begun in _by_first(figures, wanted).items():
+        for look, (share, of_sameness) in shares_after(blocks - first).items():
+            levels = fit_levels({label: row[: first + look] for label, row in figures.items()})
+            for pair in begun:
+                ratio = levels.ratio(*pair)
+                if ratio is not None:
+                    p_same = min(1.0, p_of_difference(ratio, margin) / of_sameness)
+                    comparisons[pair] = _with_least_p(
+                        comparisons.get(pair), Comparison(pair[1], ratio, min(1.0, ratio.p / share), p_same, margin)
+                    )
+    return _adjusted({pair: comparisons[pair] for pair in wanted if pair in comparisons}, baseline)
 
 
 def _with_least_p(before: Comparison | None, now: Comparison) -> Comparison:

@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.options import PlainConsole, console, notes
@@ -37,9 +36,9 @@ def announce(*lines: str, dry_run: bool, as_json: bool = False, where: PlainCons
         return
     where = notes if as_json else where
     for line in (*lines, *_disturbs()):
-        where.print(Text(f"plan    {line}"), soft_wrap=True)
+        where.say(f"plan    {line}")
     if dry_run:
-        where.print(Text("plan    nothing of it was done: --dry-run"), soft_wrap=True)
+        where.say("plan    nothing of it was done: --dry-run")
         raise typer.Exit
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-from rich.text import Text
-
 from interlock.catalog.project import ProjectPaths
 from interlock.cli.options import console
 from interlock.engine import finding, protocol
@@ -36,7 +34,7 @@ def choose_engine(paths: ProjectPaths, engine: EngineName | None, *, as_root: bo
 def say_without_containers(outcome: Found, more: str = "") -> None:
     """Say why this machine takes the place of a container engine."""
     where = "interpreters are built and measured on this machine itself, without containers"
-    console.print(Text(f"engine  {outcome.why_none}: {where}{more}"), soft_wrap=True)
+    console.say(f"engine  {outcome.why_none}: {where}{more}")
 
 
 def this_machine(paths: ProjectPaths, *, as_root: bool) -> HostEngine:
@@ -54,7 +52,7 @@ def this_machine(paths: ProjectPaths, *, as_root: bool) -> HostEngine:
         )
     user, why_none = account.ensure_account()
     said = f"no user can be made ({why_none}): builds and workloads run as root" if why_none else user.name
-    console.print(Text(f"user    {said}"), soft_wrap=True)
+    console.say(f"user    {said}")
     os.umask(0o022)  # what the user reads is made by root
     return HostEngine(paths.root, account.cache_for(user, paths.cache), user)
 

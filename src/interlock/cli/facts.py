@@ -10,7 +10,6 @@ import tomllib
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from interlock.catalog.upstream import Upstream
 from interlock.cli.options import console, open_clone
@@ -40,7 +39,7 @@ def facts_command(
     if subject not in SUBJECTS:
         raise UsageError(found=f"there is no subject '{subject}'", todo=nearest(subject, SUBJECTS))
     paths, _ = open_clone("and only a clone has the sources of the facts")
-    upstream = Upstream(debian_mirrors()[0], debian_keyring(), paths.root / "variants/keys", _say)
+    upstream = Upstream(debian_mirrors()[0], debian_keyring(), paths.root / "variants/keys", console.say)
     file = paths.root / FOLDER / debian.FILE
     made = _table(upstream, tomllib.loads(read_text(paths.root / FOLDER / debian.OFFICIAL))).text
     same = file.is_file() and read_text(file) == made
@@ -49,7 +48,7 @@ def facts_command(
         raise DriftError(file=str(file), found=found, todo="Run `interlock facts debian`.")
     if not same:
         write_atomically(file, made)
-    _say(f"{'same   ' if same else 'written'} {file.relative_to(paths.root)}, {len(made) / 1000:.0f} KB")
+    console.say(f"{'same   ' if same else 'written'} {file.relative_to(paths.root)}, {len(made) / 1000:.0f} KB")
 
 
 def _table(upstream: Upstream, official: dict[str, dict[str, object]]) -> debian_lists.Table:
@@ -78,7 +77,3 @@ def _names(package: bytes) -> list[str]:
         at += HEADER + size + size % 2
     with tarfile.open(fileobj=io.BytesIO(package[at + HEADER :])) as archive:
         return archive.getnames()
-
-
-def _say(line: str) -> None:
-    console.print(Text(line), soft_wrap=True)

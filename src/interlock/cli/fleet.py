@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.images import build_variants, fail_on_failed_builds, write_generated
@@ -82,5 +81,5 @@ def _report(folder: Path, record: FleetRecord) -> None:
         show_hosts(folder, markdown=False)
     for name, host in record.hosts.items():
         words = ": ".join(filter(None, ["measured" if host.complete else "not complete", host.problem]))
-        console.print(Text(f"host    {name} {words}"), soft_wrap=True)
+        console.say(f"host    {name} {words}")
     record.require_well(folder)

@@ -71,7 +71,7 @@ def render(
     drifted = generated.drift(paths.root, texts)
     drifted += [str((folder / store.FIGURES_FILE).relative_to(paths.root)) for folder in stale]
     for path in drifted:
-        console.print(Text(f"differs: {path}"))
+        console.say(f"differs: {path}")
     if drifted:
         raise DriftError(file=drifted[0], found="is not what it is generated from", todo="Run `interlock render`.")
 
@@ -81,7 +81,7 @@ def _write_figures(folder: Path, made_of: str) -> None:
     experiment = store.read_experiment(folder)
     figures = recorded_figures(experiment, store.read_cell_values(folder, experiment), made_of)
     write_atomically(folder / store.FIGURES_FILE, figures.model_dump_json(exclude_defaults=True) + "\n")
-    console.print(Text(f"render  {folder / store.FIGURES_FILE}"))
+    console.say(f"render  {folder / store.FIGURES_FILE}")
 
 
 def build(
@@ -120,7 +120,7 @@ def build(
     write_generated(paths, known)
     built = build_variants(builder, known, names, options)
     if record is not None:
-        console.print(Text(f"record  {write_record(builder, record, built, run)}"))
+        console.say(f"record  {write_record(builder, record, built, run)}")
     table = RichTable("variant", "version", "image", "MB", "s", "state", box=None, pad_edge=False)
     for image in built:
         state = _build_state(image)
@@ -153,12 +153,12 @@ def check(variants: Variants = None, dry_run: DryRun = False) -> None:
     results, missing = {}, []
     for image in there:
         if image.outcome.state is State.OK:
-            console.print(Text(f"check   {image.variant}"))
+            console.say(f"check   {image.variant}")
             variant = known.variants[image.variant].at(image.version)
             results[image.variant] = examine(containers.client, variant, image.image_id)
         else:
             missing.append(image)
-            console.print(Text(f"skip    {image.variant}: {image.outcome.state.value} ({image.outcome.reason})"))
+            console.say(f"skip    {image.variant}: {image.outcome.state.value} ({image.outcome.reason})")
     console.print(contract.terminal(results))
     contract.require(results)
     if missing and (variants or not results):
@@ -217,12 +217,12 @@ def write_generated(paths: ProjectPaths, known: Catalog) -> None:
     if paths.is_clone:
         _write_texts(paths, generated_texts(paths, known))
     for file in paths.own:
-        console.print(Text(f"own     {file.words}"), soft_wrap=True)
+        console.say(f"own     {file.words}")
 
 
 def _write_texts(paths: ProjectPaths, texts: Mapping[str, str | bytes]) -> None:
     for path in generated.sync(paths.root, texts):
-        console.print(Text(f"render  {path}"))
+        console.say(f"render  {path}")
 
 
 def build_options(
@@ -246,7 +246,7 @@ def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], op
         on_step = progress.BuildProgress(display, len(names), usual_s)
         built = engine.build(known, names, options, on_step)
     for line in fallback_lines(built):
-        console.print(Text(f"version {line}"), soft_wrap=True)
+        console.say(f"version {line}")
     fresh = {image.variant: image.duration_s for image in built if not image.reused and image.image_id}
     store.write_durations(options.cache, {**known_s, **fresh})
     return built
@@ -311,12 +311,10 @@ def push_command(
 
         rows, failed = _move_each(ready, move, transfers)
     for said in filter(None, bases):
-        console.print(Text(said), soft_wrap=True)
+        console.say(said)
     if record is not None and not failed:
         publishing.record(containers.client, known, [row.built for row in rows], team, record)
-        console.print(
-            Text(f"record  {record}: `interlock publish {record}` gives the images their tags"), soft_wrap=True
-        )
+        console.say(f"record  {record}: `interlock publish {record}` gives the images their tags")
     _show_moved(rows if record is None else [], failed)
 
 
@@ -366,7 +364,7 @@ def pull_command(
     where = ", ".join(dict.fromkeys(place.name for place in places.values()))
     if skipped := len(plans) - len(rows) - len(failed):
         line = f"skip    {skipped} of {len(names)} variants: {where} has no image of them as they are now"
-        console.print(Text(line), soft_wrap=True)
+        console.say(line)
     if not rows and not failed:
         raise TagError(
             key=where,
@@ -416,7 +414,7 @@ def _show_moved(rows: Sequence[Moved], failed: Sequence[InterlockError]) -> None
     for image, state, note in rows:
         words = f"{state} ({note})" if note else state
         line = f"{image.variant}  {image.size_bytes / 1e6:.0f} MB  {words}\n  FROM {image.reference}"
-        console.print(Text(line), soft_wrap=True)
+        console.say(line)
     for error in failed:
         raise error
 
@@ -435,4 +433,4 @@ def _report_missing(missing: Sequence[Built], named: bool) -> None:
     for image in missing:
         if named:
             raise BuildError(key=image.variant, found=image.outcome.reason, todo=f"Run `{build_line(image)}`.")
-        console.print(Text(f"skip    {image.variant}: {image.outcome.reason}"), soft_wrap=True)
+        console.say(f"skip    {image.variant}: {image.outcome.reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -41,7 +42,7 @@ def init_command() -> None:
         write_atomically(target, table)
     console.print(Text(f"wrote   {target.name}\n{table}"), soft_wrap=True, end="")
     for word, line in zip(("next", "then", "then"), next_commands(service), strict=True):
-        console.print(Text(f"{word:<7} {line}"), soft_wrap=True)
+        console.say(f"{word:<7} {line}")
 
 
 def _toml_text(path: Path) -> str:
@@ -93,7 +94,8 @@ def _lines(service: Service, variants: Sequence[str], prefix: str) -> Iterator[s
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    """Return a text as TOML has it, which is as JSON has it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def next_commands(service: Service) -> list[str]:

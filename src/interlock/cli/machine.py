@@ -99,17 +99,17 @@ def clean_command(
     engines, why_none = left_behind.engines(engine)
     ended = left_behind.end_processes(name, engines) if end else []
     for process in ended:
-        console.print(f"ended   {process}", highlight=False)
+        console.say(f"ended   {process}")
     kept: dict[str, Life] = {}
     if why_none:
-        console.print(Text(f"engine  {why_none}: nothing is removed from it"), soft_wrap=True)
+        console.say(f"engine  {why_none}: nothing is removed from it")
     removed = [owner for ready in engines for owner in _remove_twice(ready, name, kept)]
     if not name:
         removed += map(str, left_behind.remove_folders())
     for owner in removed:
-        console.print(f"removed {owner}", highlight=False)
+        console.say(f"removed {owner}")
     for owner, life in kept.items():
-        console.print(f"kept    {owner}: {KEPT[life].format(owner)}", highlight=False)
+        console.say(f"kept    {owner}: {KEPT[life].format(owner)}")
     if name and kept:
         how = "Ctrl-C where it runs, as another user has started it" if end else f"interlock clean --end {name}"
         raise UsageError(found=f"{next(iter(kept))} still runs", todo=f"End it: {how}")
@@ -151,4 +151,4 @@ def print_checks(checks: list[MachineCheck]) -> None:
         return
     for check in checks:
         fix = f"  -> {runnable(check.fix)}" if check.fix else ""
-        console.print(Text(f"{check.state.value:8} {check.subject}: {check.found}{fix}"), soft_wrap=True)
+        console.say(f"{check.state.value:8} {check.subject}: {check.found}{fix}")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from interlock.analysis import durations
 from interlock.catalog import project
@@ -155,7 +154,7 @@ def place_of_references(results: Path | None, *, dry_run: bool = False) -> Path:
         return paths.reference
     found = noise.of_this_machine()
     said = ", ".join(f"{share:.1%} on CPU {cpu}" for cpu, share in found.items())
-    console.print(f"noise   of one value of an equal loop: {said}", highlight=False)
+    console.say(f"noise   of one value of an equal loop: {said}")
     noise.require_quiet(found)
     return paths.reference
 
@@ -163,7 +162,7 @@ def place_of_references(results: Path | None, *, dry_run: bool = False) -> Path:
 def finish_reference(folder: Path) -> None:
     """Remove the page, which is made from the other files, and say what makes a reference of a folder."""
     (folder / PAGE_FILE).unlink(missing_ok=True)
-    console.print(f"next    {command_line('render')}, and docs/contribute-a-reference.md", highlight=False)
+    console.say(f"next    {command_line('render')}, and docs/contribute-a-reference.md")
 
 
 def print_known(paths: ProjectPaths, settings: Settings) -> None:
@@ -172,7 +171,7 @@ def print_known(paths: ProjectPaths, settings: Settings) -> None:
     if (folder / store.FIGURES_FILE).is_file():
         figures = store.read_json(folder / store.FIGURES_FILE, RecordedFigures)
         for line in overview.known_lines(store.read_experiment(folder), figures, settings.variants, settings.workloads):
-            console.print(Text(line), soft_wrap=True)
+            console.say(line)
 
 
 def what_can_be(machine: Engine, known: Catalog, settings: Settings) -> tuple[Settings, list[Built]]:
@@ -183,7 +182,7 @@ def what_can_be(machine: Engine, known: Catalog, settings: Settings) -> tuple[Se
         settings, left_out = with_core(settings, core), unavailable_in(core)
     refused = machine.cannot(Feature.SYSTEM_CALLS) if settings.profiled else None
     if refused is not None:
-        console.print(Text(f"profile {refused.found}"), soft_wrap=True)
+        console.say(f"profile {refused.found}")
         settings = settings.model_copy(update={"profiled": False})
     return settings, left_out
 
@@ -191,7 +190,7 @@ def what_can_be(machine: Engine, known: Catalog, settings: Settings) -> tuple[Se
 def with_core(settings: Settings, core: CoreSet) -> Settings:
     """Return the settings with the core set as far as the engine has it, and name what is left out and why."""
     for label, reason in core.left_out:
-        console.print(Text(f"without {label}: {reason}"), soft_wrap=True)
+        console.say(f"without {label}: {reason}")
     if not core.labels:
         raise UsageError(
             key="--variants",

@@ -163,6 +163,10 @@ class PlainConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
+    def say(self, line: str, style: str = "") -> None:
+        """Print lines that the terminal may fold, and that are copied whole."""
+        self.print(Text(line, style), soft_wrap=True)
+
 
 # Where the width is unknown (a pipe, a log) lines are long rather than folded.
 console = PlainConsole(width=None if Console().is_terminal or "COLUMNS" in os.environ else 160)
@@ -228,7 +232,7 @@ def experiment_folder(name: str | None, results: Path | None) -> Path:
         if results is not None or not packed.has_values(shipped):
             raise
     said = f"shipped  {EXPERIMENT}: you have no results of your own yet; `interlock matrix` measures them"
-    notes.print(Text(runnable(said)))
+    notes.say(runnable(said))
     return packed.with_values(shipped, paths.cache)
 
 

@@ -78,7 +78,7 @@ def run(options: PickOptions) -> None:
     if options.baseline is not None and options.baseline not in labels:
         todo = nearest(options.baseline, labels)
         raise UsageError(key="--baseline", found=f"there is no variant '{options.baseline}'", todo=todo)
-    shipped = _shipped(paths)
+    shipped = _read_all(paths.reference, Whose.PROJECT)
     own = _own(paths, options.results)
     recorded = _recorded(paths, options.whose, own, shipped)
     if not options.workload:
@@ -109,23 +109,19 @@ def run(options: PickOptions) -> None:
 def _print(picked: Pick, *, why: bool) -> None:
     for line in map(runnable, pick.first_lines(picked)):
         # A terminal would break words; a line with a command is copied whole.
-        console.print(Text(line, style="bold" if line.startswith(tuple(picked.named)) else ""), soft_wrap=True)
+        console.say(line, style="bold" if line.startswith(tuple(picked.named)) else "")
     if why:
         console.print(Text(), pick.terminal(picked), sep="\n")
         for line in pick.closing(picked):
-            console.print(runnable(line), soft_wrap=True, highlight=False, markup=False)
-
-
-def _shipped(paths: ProjectPaths) -> list[RecordedExperiment]:
-    return [_read(place, Whose.PROJECT) for place in _folders(paths.reference)]
+            console.say(runnable(line))
 
 
 def _own(paths: ProjectPaths, results: Path | None) -> list[RecordedExperiment]:
     """Return the user's experiments: of this folder, then those that were measured outside any project."""
     here, elsewhere = results or paths.results, data_folder() / "results"
-    read = [_read(place, Whose.HERE) for place in _folders(here)]
+    read = _read_all(here, Whose.HERE)
     if results is None and elsewhere.resolve() != here.resolve():
-        read += [_read(place, Whose.ELSEWHERE) for place in _folders(elsewhere)]
+        read += _read_all(elsewhere, Whose.ELSEWHERE)
     return read
 
 
@@ -201,8 +197,8 @@ def _others(evidence: Evidence, shipped: list[RecordedExperiment]) -> list[Evide
     return [_evidence(recorded, criteria, evidence.catalog) for recorded in answering(rest, criteria, evidence.catalog)]
 
 
-def _folders(results: Path) -> list[Path]:
-    return [path.parent for path in results.glob(f"*/{EXPERIMENT_FILE}")]
+def _read_all(results: Path, whose: Whose) -> list[RecordedExperiment]:
+    return [_read(path.parent, whose) for path in results.glob(f"*/{EXPERIMENT_FILE}")]
 
 
 def _read(folder: Path, whose: Whose) -> RecordedExperiment:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import typer
-from rich.text import Text
 from ruamel.yaml import YAML
 
 from interlock.catalog.project import Catalog, ProjectPaths
@@ -203,10 +202,10 @@ class _Preparation:
             ansible.play_here(self.paths.root, "host.yml", plan.variables)
         except FleetError as error:
             brought = sorted(system_packages.installed() - before)
-            console.print(Text(f"failed  {error}"), soft_wrap=True)
+            console.say(f"failed  {error}")
             if brought:
                 removal = system_packages.removal(brought)
-                console.print(Text(f"failed  it had installed {len(brought)}; to undo: {removal}"), soft_wrap=True)
+                console.say(f"failed  it had installed {len(brought)}; to undo: {removal}")
         return True
 
 
@@ -232,7 +231,7 @@ def _user_agrees(plan: PreparationPlan, agreed: bool, *, dry_run: bool) -> bool:
     if not agreed and not dry_run and not sys.stdin.isatty():
         return False
     for line in plan.lines:
-        console.print(Text(f"plan    {line}"), soft_wrap=True)
+        console.say(f"plan    {line}")
     if dry_run:
         return False
     return agreed or typer.confirm(f"Do it, by {PLAYBOOK}?", default=False)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from interlock.catalog.published import FILE, written
 from interlock.cli.options import console, open_clone
@@ -43,4 +42,4 @@ def publish_command(
         write_atomically(paths.root / FILE, written(published))
         state = f"{'signed' if new.signed else 'not signed'}{' (unchanged)' if new == old else ''}"
         line = f"{name}  {' '.join(new.platforms)}  {state}\n  FROM {new.reference}"
-        console.print(Text(line), soft_wrap=True)
+        console.say(line)

@@ -13,6 +13,7 @@ import typer
 from rich.text import Text
 
 from interlock.analysis import changes, claims, cohorts, comparison, references
+from interlock.analysis.comparison import Contents
 from interlock.catalog import project
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.options import (
@@ -68,7 +69,7 @@ def compare_command(
 
 def _one_extract(name: str, results: Path | None) -> cohorts.Extract:
     """Return what is compared of the experiment with this path or name; UsageError if it names several."""
-    folders = experiments_named(name, results)
+    folders = store.experiments_in(named_folder(name, results))
     if len(folders) > 1:
         raise UsageError(
             key=name,
@@ -82,14 +83,6 @@ def show_hosts(folder: Path, markdown: bool) -> None:
     """Print a summary of each kind of host over all experiments in a folder."""
     summaries = cohorts.kind_summaries(map(read_extract, store.experiments_in(folder)))
     _print_documents([comparisons.hosts_document(summary) for summary in summaries], markdown)
-
-
-def experiments_named(name: str, results: Path | None) -> list[Path]:
-    """Return the experiments in the folder with this path, or with this name in results/ or results/reference/.
-
-    UsageError if there is no such folder.
-    """
-    return store.experiments_in(named_folder(name, results))
 
 
 def _print_documents(documents: Sequence[comparisons.Document], markdown: bool) -> None:
@@ -113,14 +106,14 @@ def export_command(
 
     docs/results.md explains each table and column.
     """
-    named = [experiment for name in folders or [] for experiment in experiments_named(name, results)]
-    experiments = named or store.experiments_in(results or ProjectPaths.find().results)
+    places = [named_folder(name, results) for name in folders or []] or [results or ProjectPaths.find().results]
+    experiments = [experiment for place in places for experiment in store.experiments_in(place)]
     folder = output or EXPORT
     counts = write_tables(folder, rows_of_experiments(experiments))
     if output is None:
         write_atomically(EXPORT / ".gitignore", "*\n")  # tables are made anew at any time
     for name, count in counts.items():
-        console.print(Text(f"{name:12}{count:>9,} rows  {folder / file_name(name)}"), soft_wrap=True)
+        console.say(f"{name:12}{count:>9,} rows  {folder / file_name(name)}")
 
 
 def report_command(
@@ -155,7 +148,7 @@ def report_command(
     elif markdown:
         sys.stdout.write(report.markdown(*data))
     elif written:
-        console.print(Text(str(written)), soft_wrap=True)
+        console.say(str(written))
     else:
         # Only what lies among the user's own results is found by the name that `--resume` takes.
         own = folder.resolve().parent == (results or ProjectPaths.find().results).resolve()
@@ -196,8 +189,8 @@ def claims_command(
     """
     published = project.load_claims(Path.cwd() if file else ProjectPaths.find().root, file)
     folder = experiment_folder(experiment, results)
-    described = store.read_experiment(folder)
-    checked = claims.evaluate(published, described, *store.read_cells(folder, described))
+    contents = _contents(folder)
+    described, checked = contents.experiment, claims.evaluate(published, contents)
     if as_json:
         sys.stdout.write(findings.as_json(described, checked) + "\n")
     elif markdown:
@@ -211,15 +204,8 @@ def claims_command(
 def reference_texts(paths: ProjectPaths) -> dict[str, str]:
     """Return what is written from the references and the services, each reference's own claims too, by their paths."""
     known, folders = project.load_claims_file(paths.root), store.experiments_in(paths.reference)
-    loaded = [
-        references.Reference(described, *store.read_cells(folder, described))
-        for folder in folders
-        for described in [store.read_experiment(folder)]
-    ]
-    published = list(known.claims.values())
-    judged = {
-        one.experiment.name: claims.evaluate(published, one.experiment, one.values, one.profiles) for one in loaded
-    }
+    loaded, published = [_contents(folder) for folder in folders], list(known.claims.values())
+    judged = {one.experiment.name: claims.evaluate(published, one) for one in loaded}
     texts = {
         str((folder / CLAIMS_FILE).relative_to(paths.root)): findings.markdown(
             one.experiment, judged[one.experiment.name]
@@ -253,10 +239,14 @@ ReportData = tuple[Experiment, list[comparison.Table], Opening]
 
 def load_experiment(folder: Path) -> ReportData:
     """Return an experiment, its tables, and how its report begins."""
+    contents = _contents(folder)
+    tables = comparison.tables(contents.experiment, contents.values, contents.profiles)
+    return contents.experiment, tables, opening_of(contents.experiment, contents.values, _catalog(), tables)
+
+
+def _contents(folder: Path) -> Contents:
     described = store.read_experiment(folder)
-    values, profiles = store.read_cells(folder, described)
-    tables = comparison.tables(described, values, profiles)
-    return described, tables, opening_of(described, values, _catalog(), tables)
+    return Contents(described, *store.read_cells(folder, described))
 
 
 def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
@@ -276,7 +266,7 @@ def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
         console.print(brief(described, tables, _next_here(opening)), crop=False)
         if isinstance(written, StoreError):
             raise written.with_todo(f"What was measured is in {folder}: interlock report {quote(str(folder))}")
-        console.print(f"\nFull report: {written}", highlight=False, soft_wrap=True)
+        console.say(f"\nFull report: {written}")
     return described
 
 
@@ -285,7 +275,7 @@ def refresh_report(folder: Path) -> None:
     is_first = not (folder / "report.md").exists()
     written = _write_files(load_experiment(folder), folder, goes_on=True)
     if is_first:
-        console.print(f"report  {written}: what is known so far", highlight=False, soft_wrap=True)
+        console.say(f"report  {written}: what is known so far")
 
 
 def _write_files(data: ReportData, folder: Path, *, goes_on: bool) -> Path:

@@ -8,8 +8,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from interlock.catalog import selection
 from interlock.catalog.project import Catalog
 from interlock.catalog.selection import CORE, EVERYTHING
@@ -141,4 +139,4 @@ def say_resumed(began: Experiment, names: Collection[str]) -> None:
     anew = [workload for workload in names if workload not in again]
     parts = {"kept": kept, "further rounds of": again, "anew": anew}
     said = "; ".join(f"{word} {', '.join(workloads)}" for word, workloads in parts.items() if workloads)
-    console.print(Text(f"resume  {began.name}: {said}"), soft_wrap=True)
+    console.say(f"resume  {began.name}: {said}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -86,7 +86,8 @@ def swap_command(
 
     Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI.
     """
-    _check_options(to, write, revert, check_only, paths, local, try_it)
+    given = {"--to": to, "--write": write, "--revert": revert, "--check": check_only, "--paths": paths}
+    _check_options({**given, "--local": local, "--try": try_it})
     if dry_run and not try_it:
         found = "is for --try: without it a swap builds nothing, and without --write it writes nothing"
         raise UsageError(key="--dry-run", found=found, todo="Leave it out.")
@@ -134,24 +135,25 @@ class _Looking:
     def __call__(self, number: int, path: Path) -> None:
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + TOLD_EVERY_S
-            notes.print(Text(f"looking   file {number}: {printable_name(path)}"), soft_wrap=True)
+            notes.say(f"looking   file {number}: {printable_name(path)}")
 
 
-def _check_options(
-    to: str | None, write: bool, revert: bool, check_only: bool, paths: bool, local: bool, try_it: bool
-) -> None:
+# The options that each of these cannot be combined with.
+EXCLUDED = {
+    "--try": ("--revert", "--check"),
+    "--revert": ("--to", "--check", "--paths"),
+    "--check": ("--write", "--paths", "--local"),
+}
+
+
+def _check_options(given: Mapping[str, object]) -> None:
     """Raise UsageError for options that exclude each other."""
-    if try_it and (revert or check_only):
-        raise UsageError(key="--try", found="cannot be combined with --revert or --check", todo="Leave those out.")
-    if revert and (to or check_only or paths):
-        raise UsageError(
-            key="--revert", found="cannot be combined with --to, --check or --paths", todo="Leave those out."
-        )
-    if check_only and (write or paths or local):
-        raise UsageError(
-            key="--check", found="cannot be combined with --write, --paths or --local", todo="Leave those out."
-        )
-    if to is None and not revert and not check_only:
+    for option, others in EXCLUDED.items():
+        if given[option] and any(given[other] for other in others):
+            *most, last = others
+            found = f"cannot be combined with {', '.join(most)} or {last}"
+            raise UsageError(key=option, found=found, todo="Leave those out.")
+    if given["--to"] is None and not given["--revert"] and not given["--check"]:
         raise missing_option("--to", "Name a variant: --to cpython-3.14 (`interlock pick` recommends one).")
 
 
@@ -207,15 +209,15 @@ def _apply(
         _print_json(Swapped(file=_json_name(place), written=written, changes=changes, caveats=caveats, left=left))
         return
     for said in (*map(str, made.left), *(f"{printable_name(path)}: is not a plain file" for path in made.skipped)):
-        notes.print(Text(f"left      {said}"), soft_wrap=True)
+        notes.say(f"left      {said}")
     if written:
         many = f" ({len(made.changed)} files)" if place.is_dir() else ""
-        notes.print(Text(f"Written: {printable_name(place)}{many}. {then}".rstrip()), soft_wrap=True)
+        notes.say(f"Written: {printable_name(place)}{many}. {then}".rstrip())
     elif made.changed:
-        notes.print("Not written; --write applies it.", highlight=False)
+        notes.say("Not written; --write applies it.")
     elif not made.left:
         what = "has that image already" if made.files else "names no Python image that could be swapped"
-        notes.print(Text(f"{printable_name(place)}: {what}."), soft_wrap=True)
+        notes.say(f"{printable_name(place)}: {what}.")
 
 
 def _try(made: SwapPlan, *, dry_run: bool) -> None:
@@ -226,9 +228,9 @@ def _try(made: SwapPlan, *, dry_run: bool) -> None:
     cache = ProjectPaths.find().cache
     for file in made.changed:
         if file.is_dockerfile:
-            notes.print(Text(f"try       {printable_name(file.path)}: building"), soft_wrap=True)
+            notes.say(f"try       {printable_name(file.path)}: building")
             went = build_and_start(containers, file.path, file.after, cache, lambda _: None)
-            notes.print(Text(f"try       {printable_name(file.path)}: {went}"), soft_wrap=True)
+            notes.say(f"try       {printable_name(file.path)}: {went}")
 
 
 def _print_diff(change: FileChange) -> None:
@@ -265,7 +267,7 @@ def _print_caveats(made: SwapPlan, of_all: Sequence[Caveat]) -> None:
         for version in dict.fromkeys(file.paths):
             state = "edited" if version.edited else f"stays: {version.reason or 'without --paths'}"
             line = f"path      {printable_name(file.path)}:{version.line}: {version.old} -> {version.new} ({state})"
-            notes.print(Text(line), soft_wrap=True)
+            notes.say(line)
     for caveat in of_all:
         _print_caveat(caveat, "")
 
@@ -281,7 +283,7 @@ def _check(place: Path, to: str | None, stage: str | None) -> None:
     placed, left = checks.placed_lines(place, stage, every=bool(to or stage))
     digests = digests_now(
         [spot.line.image for spot in placed if spot.tag],
-        lambda said: notes.print(f"warning  {said}", style="yellow"),
+        lambda said: notes.say(f"warning  {said}", "yellow"),
     )
     problems = [spot.problem(expected, digests) for spot in placed]
     checked = [
@@ -304,7 +306,7 @@ def _print_checked(place: Path, checked: Sequence[CheckedLine], left: Sequence[S
         return
     wrong = [f"{printable_name(line.file)}:{line.line}: {line.problem}" for line in checked if line.problem]
     for said in (*wrong, *map(str, left)):
-        notes.print(Text(said), soft_wrap=True)
+        notes.say(said)
     if not wrong:
         images = ", ".join(dict.fromkeys(line.image for line in checked))
-        notes.print(Text(f"{printable_name(place)}: {images}: up to date."), soft_wrap=True)
+        notes.say(f"{printable_name(place)}: {images}: up to date.")

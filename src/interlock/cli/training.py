@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from interlock.catalog import project, trained
 from interlock.catalog.project import Catalog, FileTexts
@@ -47,7 +46,7 @@ def train_command(
     with progress.Display(console) as display:
         plans = engine.to_train(known, [*owners], options, progress.BuildProgress(display, len(owners), {}))
     for unavailable in (plan for plan in plans if isinstance(plan, Built)):
-        console.print(Text(f"left    {unavailable.variant}: {unavailable.outcome.reason}"), soft_wrap=True)
+        console.say(f"left    {unavailable.variant}: {unavailable.outcome.reason}")
     todo = [plan for plan in plans if not isinstance(plan, Built) and (again or plan.trains)]
     listed = ", ".join(f"{plan.variant.name} {plan.variant.version}" for plan in todo)
     costs = f"trains {listed}: about {5 * len(todo)} minutes on two cores and 1 GB of disk"
@@ -56,7 +55,7 @@ def train_command(
         with progress.Display(console) as display:
             training = engine.train(plan, options, progress.BuildProgress(display, 1, {}))
         profile = _store(paths.root, training, texts)
-        console.print(Text(f"stored  {trained.FOLDER}/{profile.file}: {len(training.packed) / 1e3:.0f} kB"))
+        console.say(f"stored  {trained.FOLDER}/{profile.file}: {len(training.packed) / 1e3:.0f} kB")
     _remove_unused(paths.root, texts)
     write_generated(paths, project.load(paths.root))
 
@@ -112,4 +111,4 @@ def _remove_unused(root: Path, texts: FileTexts) -> None:
         if profile.name not in used:
             for path in (root / trained.FOLDER / f"{profile.name}.toml", root / trained.FOLDER / profile.file):
                 path.unlink()
-            console.print(Text(f"removed {trained.FOLDER}/{profile.file}: nothing is built by it"))
+            console.say(f"removed {trained.FOLDER}/{profile.file}: nothing is built by it")

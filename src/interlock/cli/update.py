@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from interlock.catalog import project, update
 from interlock.catalog.project import Catalog, ProjectPaths
@@ -46,35 +45,31 @@ def update_command(
     """
     paths, known = open_clone()
     channels, variants = _wanted(known, names or [])
-    upstream = Upstream(debian_mirrors()[0], debian_keyring(), paths.root / "variants/keys", _say)
+    upstream = Upstream(debian_mirrors()[0], debian_keyring(), paths.root / "variants/keys", console.say)
     updates = update.Updates(paths.root)
     news = update.ask(upstream)
     update.update_sources(updates, channels, _pinned(known), news, upstream)
-    digest_of = ask_registries(_say)
+    digest_of = ask_registries(console.say)
     update.update_bases(updates, {variant.base: known.bases[variant.base] for variant in variants}, digest_of)
     for variant in variants:
         if variant.image is not None:
             update.update_image(updates, variant, news, digest_of)
     update.update_archives(updates, [variant for variant in variants if variant.archives], upstream)
     for line in updates.lines or ["nothing newer"]:
-        _say(f"{'stale ' if check and updates.lines else 'update'}  {line}")
+        console.say(f"{'stale ' if check and updates.lines else 'update'}  {line}")
     if check and updates.lines:
         found = f"newer releases are out: {len(updates.lines)}"
         raise DriftError(file=next(iter(updates.texts)), found=found, todo="Run `interlock update`.")
     if updates.lines:
         _write(paths, updates.texts)
         if stale := _to_train(known, project.load(paths.root)):
-            _say(f"next    interlock train {' '.join(stale)}")
+            console.say(f"next    interlock train {' '.join(stale)}")
 
 
 def _to_train(before: Catalog, now: Catalog) -> list[str]:
     """Return the variants that are built by a stored profile, and have another release now."""
     trained = sorted({profile.variant for profile in before.trained.values()} & now.variants.keys())
     return [name for name in trained if now.variants[name].version != before.variants[name].version]
-
-
-def _say(line: str) -> None:
-    console.print(Text(line), soft_wrap=True)
 
 
 def _wanted(known: Catalog, names: list[str]) -> tuple[list[str], list[Variant]]:
@@ -128,4 +123,4 @@ def _write(paths: ProjectPaths, texts: dict[str, str]) -> None:
     new = texts | written
     replace_files([FileChange(paths.root / path, read_file(paths.root / path), text) for path, text in new.items()])
     for path in [*drifted, *generated.sync(paths.root, made)]:
-        _say(f"render  {path}")
+        console.say(f"render  {path}")

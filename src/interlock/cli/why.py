@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Group
-from rich.text import Text
 
 from interlock.catalog import project, selection
 from interlock.catalog.project import Catalog
@@ -153,7 +152,7 @@ def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
 
 def _show(sites: dict[str, LockSites], unit: str) -> None:
     for label, locks in sites.items():
-        console.print(Text(f"{label}: {why.summary_text(locks)}", style="bold"))
+        console.say(f"{label}: {why.summary_text(locks)}", style="bold")
         console.print(Group(*(part for section in why.sections_of(label, locks, unit) for part in rich_parts(section))))
     first, *others = sites
     if others:

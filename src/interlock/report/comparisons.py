@@ -162,8 +162,8 @@ def _hosts_section(table: HostTable, summary: KindSummary) -> Section:
 
 def _host_cells(row: HostRow) -> tuple[str, ...]:
     ends = [f"{ratio:.3f}x {host}" for ratio, host in (row.lowest, row.highest)]
-    counts = (row.slower, row.faster, row.same, row.undecided)
-    return row.label, f"{ratio_text(row.over.ratio)} {row.over.words}", *ends, *map(str, counts)
+    counts = (str(row.verdicts[verdict]) for verdict in Verdict)
+    return row.label, f"{ratio_text(row.over.ratio)} {row.over.words}", *ends, *counts
 
 
 def as_json(changes: Changes) -> str:

@@ -348,12 +348,12 @@ def summary_section(experiment: Experiment, tables: Sequence[Table]) -> Section:
 
 
 def _summary(summary: Summary, *, built_otherwise: bool) -> tuple[str, ...]:
-    counts = summary.slower, summary.faster, summary.same, summary.undecided
+    number = summary.verdicts.total()
     return (
         f"{summary.label}, built otherwise" if built_otherwise else summary.label,
         ratio_text(summary.ratio),
-        f"{sum(counts)} of {sum(counts) + summary.missing}",
-        *map(str, counts),
+        f"{number} of {number + summary.missing}",
+        *(str(summary.verdicts[verdict]) for verdict in Verdict),
     )
 
 

@@ -42,10 +42,10 @@ def terminal(pick: Pick) -> RenderableType:
     if pick.contenders:
         parts += [_ranking(pick), Text(LEGEND.format(baseline=pick.baseline), style="dim"), Text()]
     if pick.excluded:
-        parts += [Text("excluded", style="bold"), *map(_excluded, _by_reason(pick)), Text()]
+        lines = (f"{', '.join(labels)}: {reason}" for reason, labels in _by_reason(pick).items())
+        parts += [Text("excluded", style="bold"), *map(_indented, lines), Text()]
     if pick.not_measured:
-        missing = Padding(Text(", ".join(pick.not_measured)), (0, 0, 0, 2), expand=False)
-        parts += [Text("not measured", style="bold"), missing, Text()]
+        parts += [Text("not measured", style="bold"), _indented(", ".join(pick.not_measured)), Text()]
     return Group(*parts, _lines(_answer(pick)))
 
 
@@ -114,17 +114,16 @@ def _megabytes(count: int | None) -> str:
     return "-" if count is None else f"{count / 1e6:.0f}"
 
 
-def _by_reason(pick: Pick) -> list[tuple[str, list[str]]]:
+def _by_reason(pick: Pick) -> dict[str, list[str]]:
     """Return the labels that are excluded for the same reasons, by these reasons."""
     labels: dict[str, list[str]] = {}
     for exclusion in pick.excluded:
         labels.setdefault("; ".join(exclusion.reasons), []).append(exclusion.label)
-    return list(labels.items())
+    return labels
 
 
-def _excluded(group: tuple[str, list[str]]) -> RenderableType:
-    reason, labels = group
-    return Padding(Text(f"{', '.join(labels)}: {reason}"), (0, 0, 0, 2), expand=False)
+def _indented(line: str) -> RenderableType:
+    return Padding(Text(line), (0, 0, 0, 2), expand=False)
 
 
 def _answer(pick: Pick) -> Iterator[tuple[str, str]]:

@@ -39,8 +39,17 @@ from interlock.results.answers import (
     VariantAudit,
 )
 from interlock.results.experiments import Outcome, State
-from tests.builders import OK, make_benchmark, make_built, make_experiment, make_facts, make_settings, make_workload
-from tests.picks import SIX, Figures, make_evidence, noisy, times, with_memory
+from tests.builders import (
+    OK,
+    make_benchmark,
+    make_built,
+    make_experiment,
+    make_facts,
+    make_settings,
+    make_workload,
+    present,
+)
+from tests.picks import SIX, Figures, make_evidence, noisy, queue, with_memory
 
 THERE: dict[str, Any] = {
     "folder": "box",
@@ -104,14 +113,10 @@ OWN = ("base", "fast")
 
 def material_of(weights: tuple[str, ...] = ("locks",), *, start: bool = True, **more: Any) -> Evidence:
     """`fast` takes half the time of `base`, `slow` twice as much; a start of `fast` takes 2 ms more."""
-    figures: dict[str, dict[str, Any]] = {
-        "base": {"locks/queue": SIX},
-        "fast": {"locks/queue": noisy(0.5)},
-        "slow": {"locks/queue": noisy(2.0)},
-    }
+    figures = queue(fast=noisy(0.5), slow=noisy(2.0))
     if start:
-        for label, factor in (("base", 0.010), ("fast", 0.012), ("slow", 0.010)):
-            figures[label]["startup/pass"] = noisy(factor)
+        starts = {"base": 0.010, "fast": 0.012, "slow": 0.010}
+        figures = {label: {**mine, "startup/pass": noisy(starts[label])} for label, mine in figures.items()}
     return make_evidence(figures, weights, **more)
 
 
@@ -133,8 +138,7 @@ def test_the_fastest_that_is_shown_to_be_faster_is_the_one_to_switch_to() -> Non
 
 
 def test_if_nothing_is_shown_to_be_faster_the_answer_is_to_stay() -> None:
-    figures = {"base": SIX, "near": noisy(0.99, off=0.02), "slow": noisy(2.0)}
-    pick = advice_on(make_evidence({label: {"locks/queue": one} for label, one in figures.items()}))
+    pick = advice_on(make_evidence(queue(near=noisy(0.99, off=0.02), slow=noisy(2.0))))
     assert (pick.decision, pick.recommended) == (Decision.STAY, None)
     assert pick.answer.split()[:3] == ["STAY", "with", "base:"]
     assert re.search(r"\b1 CPU\b.*\bnear\b.* 1 % ", pick.answer)
@@ -151,7 +155,7 @@ def test_what_was_not_measured_is_no_reason_to_stay() -> None:
 
 def test_without_the_file_of_the_baseline_everything_is_to_be_measured() -> None:
     """It was a ValueError, after the damaged file was removed as its error says."""
-    whole = make_evidence({label: {"locks/queue": noisy(one)} for label, one in (("base", 1), ("fast", 0.5))})
+    whole = make_evidence(queue(fast=noisy(0.5)))
     pick = advice_on(replace(whole, figures=make_evidence({"fast": {"locks/queue": SIX}}).figures))
     assert (pick.decision, pick.not_measured, pick.contenders) == (Decision.MEASURE, ["base", "fast"], [])
     assert pick.answer.count("base") == 1
@@ -160,7 +164,7 @@ def test_without_the_file_of_the_baseline_everything_is_to_be_measured() -> None
 
 def test_an_experiment_of_one_row_is_no_reason_to_stay() -> None:
     """It was 'stay: nothing else meets the constraints', although nothing else was there to meet them."""
-    pick = advice_on(make_evidence({"base": {"locks/queue": SIX}}))
+    pick = advice_on(make_evidence(queue()))
     assert (pick.decision, pick.not_measured, pick.excluded) == (Decision.MEASURE, [], [])
     assert pick.next == ["interlock matrix --workloads locks"]
 
@@ -180,7 +184,7 @@ def on_curve(cpus: int) -> Pick:
     """A variant whose threads run at once, but need more time each, beside one whose threads do not."""
     benchmarks = [make_benchmark(f"pure-{count}", scaling={"name": "pure", "workers": count}) for count in (1, 2, 4)]
     figures: Figures = {
-        "base": {f"locks/{one.name}": times(1.0) for one in benchmarks},
+        "base": {f"locks/{one.name}": SIX for one in benchmarks},
         "free": {f"locks/pure-{count}": noisy(2.5 / count) for count in (1, 2, 4)},
     }
     host = {**make_experiment().host, "cores": 2}
@@ -197,11 +201,9 @@ def test_an_answer_for_more_cpus_than_were_measured_with_says_whose_figures_it_i
 
 
 def test_what_only_seems_to_be_the_fastest_is_passed_over_and_said() -> None:
-    figures = {"base": SIX, "wild": noisy(0.4, off=0.9), "sure": noisy(0.8)}
-    pick = advice_on(make_evidence({label: {"locks/queue": one} for label, one in figures.items()}))
+    pick = advice_on(make_evidence(queue(wild=noisy(0.4, off=0.9), sure=noisy(0.8))))
     assert [one.label for one in pick.contenders] == ["wild", "sure", "base"]
-    assert pick.recommended is not None
-    assert pick.recommended.label == "sure"
+    assert present(pick.recommended).label == "sure"
     assert any("base" in note and note.endswith(": wild") for note in pick.notes)
 
 
@@ -209,8 +211,7 @@ def test_a_baseline_that_does_not_meet_the_constraints_cannot_be_stayed_with() -
     variants = {"base": {"version": "3.11.2"}, "fast": {"version": "3.11.2"}, "slow": {"version": "3.14.0"}}
     pick = advice_on(material_of(variants=variants, min_python=(3, 14)))
     assert pick.decision is Decision.SWITCH
-    assert pick.recommended is not None
-    assert pick.recommended.label == "slow"
+    assert present(pick.recommended).label == "slow"
     assert pick.answer.startswith("SWITCH to slow, ")
     assert "50 % less throughput" in pick.answer
     assert re.search(r"\bbase\b.*\b3\.11\.2\b.*\b3\.14\.$", pick.answer)
@@ -242,12 +243,7 @@ def audits_of(**errors: str) -> tuple[Callable[[str], VariantAudit], list[str]]:
     return audit, asked
 
 
-FIELD: Figures = {
-    "base": {"locks/queue": SIX},
-    "best": {"locks/queue": noisy(0.5)},
-    "good": {"locks/queue": noisy(0.7)},
-    "slow": {"locks/queue": noisy(2.0)},
-}
+FIELD = queue(best=noisy(0.5), good=noisy(0.7), slow=noisy(2.0))
 
 
 def test_dependencies_that_fit_the_best_are_tried_on_nothing_else() -> None:
@@ -290,9 +286,9 @@ def test_where_nothing_is_faster_nothing_is_tried_and_a_note_says_so() -> None:
 
 def test_the_baseline_may_be_another_than_the_experiments() -> None:
     pick = advice_on(material_of(baseline="slow"))
-    assert (pick.baseline, pick.recommended and pick.recommended.label) == ("slow", "fast")
-    assert pick.recommended is not None
-    assert pick.recommended.gain.estimate == pytest.approx(4, rel=0.01)
+    chosen = present(pick.recommended)
+    assert (pick.baseline, chosen.label) == ("slow", "fast")
+    assert chosen.gain.estimate == pytest.approx(4, rel=0.01)
     assert pick.measure == "interlock matrix --workloads locks --variants slow,fast --baseline slow"
 
 
@@ -302,20 +298,18 @@ def test_the_gain_is_the_inverse_of_the_time_and_the_costs_are_beside_the_baseli
         for name, size in (("base", 134_000_000), ("fast", 136_000_000), ("slow", 1))
     ]
     evidence = material_of(rss_bytes={"base": 10_000_000, "fast": 41_000_000}, experiment={"images": sizes})
-    chosen = advice_on(evidence).recommended
-    assert chosen is not None
+    chosen = present(advice_on(evidence).recommended)
     assert chosen.gain.estimate == pytest.approx(2, rel=0.01)
     assert chosen.gain.low < 2 < (chosen.gain.high or 0)
     assert (chosen.costs.max_rss_bytes, chosen.costs.image_bytes) == (31_000_000, 2_000_000)
     assert chosen.costs.start_s == pytest.approx(0.002, rel=0.05)
-    assert chosen.costs.start_ratio is not None
-    assert chosen.costs.start_ratio.estimate == pytest.approx(1.2, rel=0.01)
+    assert present(chosen.costs.start_ratio).estimate == pytest.approx(1.2, rel=0.01)
 
 
 def test_without_starts_in_the_experiment_their_cost_is_not_known() -> None:
     pick = advice_on(material_of(start=False))
-    assert pick.recommended is not None
-    assert (pick.recommended.costs.start_s, pick.recommended.costs.start_ratio) == (None, None)
+    costs = present(pick.recommended).costs
+    assert (costs.start_s, costs.start_ratio) == (None, None)
     assert {one.start_s for one in pick.contenders} == {None}
 
 
@@ -353,29 +347,22 @@ def test_a_throughput_is_said_in_percent(estimate: float, low: float, high: floa
 
 
 def test_the_image_is_named_with_its_digest_if_a_registry_has_it() -> None:
-    plain = advice_on(material_of()).recommended
-    assert plain is not None
+    plain = present(advice_on(material_of()).recommended)
     assert (plain.reference, plain.pinned) == ("localhost/interlock/python:fast-trixie", False)
     digest = f"registry.example.com:5000/python@sha256:{'4' * 64}"
     images = [make_built("base"), make_built("fast").model_copy(update={"digest": digest}), make_built("slow")]
-    pushed = advice_on(material_of(experiment={"images": images})).recommended
-    assert pushed is not None
+    pushed = present(advice_on(material_of(experiment={"images": images})).recommended)
     assert pushed.pinned
     assert pushed.reference == f"registry.example.com:5000/python:fast-trixie@sha256:{'4' * 64}"
 
 
 def test_a_mode_brings_its_environment_and_its_options() -> None:
-    figures: Figures = {"base": {"locks/queue": SIX}, "base+quick": {"locks/queue": noisy(0.5)}}
     mode = {"name": "quick", "summary": "a mode", "environment": {"PYTHON_JIT": "1"}, "options": ["-X", "jit"]}
-    pick = advice_on(make_evidence(figures, variants={"base": {"modes": [mode]}}))
-    assert pick.recommended is not None
-    assert (pick.recommended.label, pick.recommended.reference) == (
-        "base+quick",
-        "localhost/interlock/python:base-trixie",
-    )
-    assert pick.recommended.environment == {"PYTHON_JIT": "1"}
-    assert pick.recommended.options == ["-X", "jit"]
-    assert pick.recommended.costs.image_bytes == 0
+    figures = queue(**{"base+quick": noisy(0.5)})
+    chosen = present(advice_on(make_evidence(figures, variants={"base": {"modes": [mode]}})).recommended)
+    assert (chosen.label, chosen.reference) == ("base+quick", "localhost/interlock/python:base-trixie")
+    assert (chosen.environment, chosen.options) == ({"PYTHON_JIT": "1"}, ["-X", "jit"])
+    assert chosen.costs.image_bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -400,14 +387,8 @@ def test_the_next_command_works_in_the_folder_where_it_is_printed(local: LocalIm
 
 
 def test_a_line_is_for_the_chosen_one_the_newest_release_and_the_newest_without_a_gil() -> None:
-    figures: Figures = {
-        "base": {"locks/queue": SIX},
-        "fast": {"locks/queue": noisy(0.5)},
-        "old": {"locks/queue": noisy(0.9)},
-        "new": {"locks/queue": noisy(1.1)},
-        "free": {"locks/queue": noisy(2.0)},
-        "free+mode": {"locks/queue": noisy(2.0)},
-    }
+    factors = {"fast": 0.5, "old": 0.9, "new": 1.1, "free": 2.0, "free+mode": 2.0}
+    figures = queue(**{label: noisy(factor) for label, factor in factors.items()})
     families = {
         "base": ("release-lines", "3.13.1"),
         "fast": ("imports", "3.13.1"),
@@ -460,9 +441,8 @@ def test_one_without_a_gil_has_two_sides_whichever_is_asked(weights: list[str], 
 
 def test_a_side_without_figures_is_not_said() -> None:
     figures: Figures = {"base": {"service/waits": SIX}, "free": {"service/waits": noisy(1.25)}}
-    (free, _) = sorted(advice_on(make_evidence(figures, ["service"], variants={"free": FREE}, cpus=2)).contenders,
-                       key=lambda row: row.label == "base")  # fmt: skip
-    assert free.sides is None
+    pick = advice_on(make_evidence(figures, ["service"], variants={"free": FREE}, cpus=2))
+    assert [row.sides for row in pick.contenders] == [None, None]
 
 
 def test_how_far_this_machine_is_from_the_experiments_is_a_part_of_the_answer() -> None:
@@ -476,7 +456,7 @@ def test_how_far_this_machine_is_from_the_experiments_is_a_part_of_the_answer() 
 
 def test_a_full_experiment_of_this_machine_is_not_to_be_repeated() -> None:
     settings = make_settings(["base", "slow"]).model_copy(update={"quick": False})
-    figures: Figures = {"base": {"locks/queue": SIX}, "slow": {"locks/queue": noisy(2.0)}}
+    figures = queue(slow=noisy(2.0))
     full = make_evidence(figures, experiment={"settings": settings})
     assert advice_on(full).next == []
     assert advice_on(make_evidence(figures, experiment={"settings": settings}, shipped=True)).next != []
@@ -487,19 +467,16 @@ def test_a_full_experiment_of_this_machine_is_not_to_be_repeated() -> None:
 
 
 def test_ties_with_the_chosen_one_and_warnings_are_noted() -> None:
-    figures = {"base": SIX, "fast": noisy(0.5), "other": noisy(0.501, off=0.02)}
-    evidence = make_evidence(
-        {label: {"locks/queue": one} for label, one in figures.items()}, experiment={"warnings": ["hot", "busy"]}
-    )
-    notes = advice_on(evidence).notes
+    figures = queue(fast=noisy(0.5), other=noisy(0.501, off=0.02))
+    notes = advice_on(make_evidence(figures, experiment={"warnings": ["hot", "busy"]})).notes
     assert any(note.endswith(": other") for note in notes)
     assert any("`interlock report results/own`" in note and "2 warnings" in note for note in notes)
 
 
 def test_the_release_that_was_measured_is_noted_where_another_one_is_built_now() -> None:
-    figures = {label: {"locks/queue": SIX} for label in ("base", "other")}
     facts = {"base": make_facts(version="3.13.0"), "other": make_facts(version="3.13.1")}
-    (note,) = [one for one in advice_on(make_evidence(figures, experiment={"facts": facts})).notes if "3.13" in one]
+    pick = advice_on(make_evidence(queue(other=SIX), experiment={"facts": facts}))
+    (note,) = [one for one in pick.notes if "3.13" in one]
     assert "base as 3.13.0" in note
     assert "other" not in note
 
@@ -507,18 +484,18 @@ def test_the_release_that_was_measured_is_noted_where_another_one_is_built_now()
 def test_a_pick_is_read_back_from_its_json() -> None:
     pick = advice_on(material_of())
     assert Pick.model_validate_json(pick.model_dump_json()) == pick
-    one_round = make_evidence({"base": {"locks/queue": [1.0]}, "x": {"locks/queue": [0.5]}})
+    one_round = make_evidence(queue([1.0], x=[0.5]))
     again = Pick.model_validate_json(advice_on(one_round).model_dump_json())
     assert again.contenders[0].speed.high is None
 
 
 def test_contenders_say_how_they_stand() -> None:
     pick = advice_on(material_of())
-    assert {one.label: one.standing for one in pick.contenders} == {
-        "fast": Standing.FASTER,
-        "base": Standing.BASELINE,
-        "slow": Standing.SLOWER,
-    }
+    assert [(one.label, one.standing) for one in pick.contenders] == [
+        ("fast", Standing.FASTER),
+        ("base", Standing.BASELINE),
+        ("slow", Standing.SLOWER),
+    ]
     assert [(one.benchmark, one.share) for one in pick.shares] == [("queue", 1.0)]
 
 
@@ -533,22 +510,15 @@ def test_an_unavailable_variant_is_excluded_not_ranked() -> None:
 def test_what_is_optimised_otherwise_is_not_chosen_and_said() -> None:
     builds = {"base": [], "theirs": ["PGO", "LTO"], "alike": [], "unknown": None}
     images = [make_built(name, optimisations=names) for name, names in builds.items()]
-    figures: Figures = {
-        "base": {"locks/queue": SIX},
-        "theirs": {"locks/queue": noisy(0.5)},
-        "alike": {"locks/queue": noisy(0.8)},
-        "unknown": {"locks/queue": noisy(1.5)},
-    }
+    figures = queue(theirs=noisy(0.5), alike=noisy(0.8), unknown=noisy(1.5))
     pick = advice_on(make_evidence(figures, experiment={"images": images}))
-    assert pick.recommended is not None
-    assert pick.recommended.label == "alike"
+    assert present(pick.recommended).label == "alike"
     (otherwise,) = [one for one in pick.contenders if one.built_otherwise]
     assert otherwise.label == "theirs"
     assert re.match(r"PGO and LTO .* PGO .* LTO$", otherwise.built_otherwise)
     assert [note for note in pick.notes if ": theirs (" in note]
     assert not [note for note in pick.notes if note.startswith("ranked higher")]
-    alone = {label: figures[label] for label in ("base", "theirs")}
-    stay = advice_on(make_evidence(alone, experiment={"images": images[:2]}))
+    stay = advice_on(make_evidence(queue(theirs=noisy(0.5)), experiment={"images": images[:2]}))
     assert stay.decision is Decision.STAY
     # It is shown to be faster, and no chance made it so.
     assert otherwise.built_otherwise in stay.answer
@@ -556,11 +526,9 @@ def test_what_is_optimised_otherwise_is_not_chosen_and_said() -> None:
 
 def test_a_gain_that_was_picked_as_the_largest_is_announced_smaller_and_the_measured_one_is_beside_it() -> None:
     off = {"a": 0.05, "b": 0.06, "c": 0.07, "d": 0.05}
-    figures: Figures = {"base": {"locks/queue": SIX}}
-    for number, (label, noise) in enumerate(off.items()):
-        figures[label] = {"locks/queue": noisy(0.80 + 0.015 * number, off=noise)}  # type: ignore[index]
-    pick = advice_on(make_evidence(figures))
-    assert pick.recommended is not None
-    assert 1 < pick.recommended.gain.estimate < pick.recommended.measured_gain.estimate
-    assert pick.recommended.measured_gain == pick.contenders[0].speed
-    assert as_measured(pick.recommended)
+    rows = {label: noisy(0.80 + 0.015 * number, off=noise) for number, (label, noise) in enumerate(off.items())}
+    pick = advice_on(make_evidence(queue(**rows)))
+    chosen = present(pick.recommended)
+    assert 1 < chosen.gain.estimate < chosen.measured_gain.estimate
+    assert chosen.measured_gain == pick.contenders[0].speed
+    assert as_measured(chosen)

@@ -26,7 +26,7 @@ from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError
 from interlock.results.answers import Whose
 from tests.builders import make_benchmark, make_built, make_settings, make_workload
-from tests.picks import SIX, Figures, catalog_of, experiment_of, make_evidence, with_memory, workloads_of
+from tests.picks import SIX, Figures, catalog_of, experiment_of, make_evidence, queue, with_memory, workloads_of
 
 NAMES = ["download/one", "download/two", "locks/queue", "startup/pass"]
 FULL = {"cpython-3.13": dict.fromkeys(NAMES, SIX), "cpython-3.14": dict.fromkeys(NAMES, SIX)}
@@ -276,8 +276,7 @@ MODES = [
 
 
 def test_the_twin_is_no_contender() -> None:
-    figures: Figures = {label: {"locks/queue": SIX} for label in ("base", "base+twin", "base+fast", "x")}
-    evidence = make_evidence(figures)
+    evidence = make_evidence(queue(**{"base+twin": SIX, "base+fast": SIX, "x": SIX}))
     assert evidence.labels == ["base", "base+fast", "x"]
 
 
@@ -290,12 +289,12 @@ def test_the_memory_of_a_contender_is_the_most_of_the_benchmarks_that_count() ->
 
 @pytest.mark.parametrize(("label", "gil"), [("x", Gil.OFF), ("x+gil-on", Gil.ON), ("x+own-context", Gil.OFF)])
 def test_a_mode_has_its_variants_gil_unless_it_declares_another(label: str, gil: Gil) -> None:
-    figures: Figures = {"base": {"locks/queue": SIX}, label: {"locks/queue": SIX}}
-    assert make_evidence(figures, variants={"x": {"proof": FREE, "modes": MODES}}).gil(label) is gil
+    evidence = make_evidence(queue(**{label: SIX}), variants={"x": {"proof": FREE, "modes": MODES}})
+    assert evidence.gil(label) is gil
 
 
 def test_what_was_not_measured_has_no_median() -> None:
-    evidence = make_evidence({"base": {"locks/queue": SIX}})
+    evidence = make_evidence(queue())
     assert evidence.seconds("base", ("locks", "queue")) == 1.0
     assert evidence.seconds("base", ("startup", "pass")) is None
     assert evidence.seconds("x", ("locks", "queue")) is None

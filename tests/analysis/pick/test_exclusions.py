@@ -21,7 +21,7 @@ from interlock.catalog.variants import SupportPhase
 from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
 from tests.builders import FROM_ARCHIVE, FROM_PREFIX, OK, make_built, make_cell, make_facts, make_release, make_variant
-from tests.picks import SIX, make_evidence
+from tests.picks import SIX, make_evidence, queue
 
 FREE = {"proof": {"thread_flavour": "free-threaded", "gil": "off", "thread_library": "libc.so.6"}}
 GIL_ON = [{"name": "gil-on", "summary": "a mode", "environment": {"PYTHON_GIL": "1"}, "gil": "on"}]
@@ -29,8 +29,7 @@ GIL_ON = [{"name": "gil-on", "summary": "a mode", "environment": {"PYTHON_GIL": 
 
 def why(variant: dict[str, Any] | None = None, *, label: str = "x", **more: Any) -> list[str]:
     """The reasons against a variant (or a mode of it) that has figures and is otherwise unremarkable."""
-    figures = {"base": {"locks/queue": SIX}, label: {"locks/queue": SIX}}
-    return exclusion_reasons(make_evidence(figures, variants={"x": variant or {}}, **more), label)
+    return exclusion_reasons(make_evidence(queue(**{label: SIX}), variants={"x": variant or {}}, **more), label)
 
 
 def support(phase: str, end_of_life: str | None = None) -> dict[str, Any]:
@@ -155,21 +154,20 @@ def test_what_the_end_of_an_experiment_came_before_is_not_measured_and_not_exclu
 
 
 def test_a_cell_that_is_ok_and_has_lost_its_file_is_not_measured() -> None:
-    evidence = make_evidence({"base": {"locks/queue": SIX}, "x": {"locks/queue": SIX}})
-    lost = replace(evidence, figures=make_evidence({"base": {"locks/queue": SIX}}).figures)
+    lost = replace(make_evidence(queue(x=SIX)), figures=make_evidence(queue()).figures)
     assert exclusion_reasons(lost, "x") == []
     assert unmeasured(lost, "x") == ["locks"]
 
 
 def test_variants_of_the_project_that_the_experiment_has_not_are_named_if_they_meet_the_constraints() -> None:
-    evidence = make_evidence({"base": {"locks/queue": SIX}}, min_python=(3, 9))
+    evidence = make_evidence(queue(), min_python=(3, 9))
     added = {"new": make_variant("new"), "old": make_variant("old", version="3.8.1")}
     evidence.catalog.variants.update(added)
     assert elsewhere_unmeasured(evidence) == ["new"]
 
 
 def test_of_what_stands_for_another_one_an_archive_is_an_image_too_and_this_machines_own_is_none() -> None:
-    evidence = make_evidence({"base": {"locks/queue": SIX}})
+    evidence = make_evidence(queue())
     stand_ins = {"fetched": FROM_ARCHIVE, "installed": FROM_PREFIX}
     evidence.catalog.variants.update(
         {name: make_variant(name, stands_for="base", **source) for name, source in stand_ins.items()}
@@ -178,8 +176,7 @@ def test_of_what_stands_for_another_one_an_archive_is_an_image_too_and_this_mach
 
 
 def test_a_variant_or_mode_that_the_project_has_no_more_is_excluded() -> None:
-    figures = {"base": {"locks/queue": SIX}, "x": {"locks/queue": SIX}, "base+fast": {"locks/queue": SIX}}
-    evidence = make_evidence(figures, variants={"base": {"modes": []}})
+    evidence = make_evidence(queue(x=SIX, **{"base+fast": SIX}), variants={"base": {"modes": []}})
     del evidence.catalog.variants["x"]
     (no_variant,) = exclusion_reasons(evidence, "x")
     assert no_variant.startswith("x ")
@@ -270,8 +267,7 @@ def test_every_reason_is_given_not_the_first_alone() -> None:
 
 def risks(variant: dict[str, Any] | None = None, local: LocalImage = LocalImage.MEASURED, **more: Any) -> list[str]:
     """Of a variant x beside a baseline of Python 3.13.1; without the support, which is always said."""
-    figures = {"base": {"locks/queue": SIX}, "x": {"locks/queue": SIX}}
-    support, *others = risks_of(make_evidence(figures, variants={"x": variant or {}}, **more), "x", local)
+    support, *others = risks_of(make_evidence(queue(x=SIX), variants={"x": variant or {}}, **more), "x", local)
     assert support.startswith("support: ")
     return others
 
@@ -287,7 +283,7 @@ def risks(variant: dict[str, Any] | None = None, local: LocalImage = LocalImage.
     ],
 )
 def test_the_support_phase_and_its_end_are_always_said(support: dict[str, Any], said: tuple[str, str]) -> None:
-    evidence = make_evidence({"base": {"locks/queue": SIX}}, variants={"base": {"support": support}})
+    evidence = make_evidence(queue(), variants={"base": {"support": support}})
     first = next(iter(risks_of(evidence, "base", LocalImage.MEASURED)))
     assert first.startswith("support: ")
     assert all(part in first for part in said)

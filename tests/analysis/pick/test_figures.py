@@ -11,16 +11,12 @@ from interlock.analysis.pick.figures import RecordedLevels, recorded_figures
 from interlock.analysis.statistics import fit_levels
 from interlock.results import store
 from interlock.results.answers import RecordedFigures
-from tests.builders import ROOT, make_values
-from tests.picks import SIX, Figures, experiment_of, noisy
+from tests.builders import ROOT, present
+from tests.picks import experiment_of, noisy, queue, values_of
 
 REFERENCE = ROOT / "results" / "reference"
 FOLDERS = sorted(path.parent for path in REFERENCE.glob("*/experiment.json"))
-FIGURES: Figures = {
-    "base": {"locks/queue": SIX},
-    "x": {"locks/queue": noisy(0.9)},
-    "y": {"locks/queue": noisy(1.2)[:4]},
-}
+FIGURES = queue(x=noisy(0.9), y=noisy(1.2)[:4])
 
 
 def numbers(one: object) -> Iterator[float | str]:
@@ -54,16 +50,12 @@ def test_what_is_beside_its_raw_values_is_of_them_as_they_are() -> None:
 
 
 def test_ratios_are_those_of_the_fit_where_rows_end_early_too() -> None:
-    values = {
-        (label, "locks"): {"queue": make_values(*([one] for one in FIGURES[label]["locks/queue"]))} for label in FIGURES
-    }
+    values = values_of(FIGURES)
     table = RecordedLevels(recorded_figures(experiment_of(FIGURES), values).tables["locks"]["queue"])
     fitted = fit_levels({label: values[label, "locks"]["queue"].block_figures for label in FIGURES})
     for mine in FIGURES:
         for theirs in FIGURES:
-            found, expected = table.ratio(mine, theirs), fitted.ratio(mine, theirs)
-            assert found is not None
-            assert expected is not None
+            found, expected = present(table.ratio(mine, theirs)), present(fitted.ratio(mine, theirs))
             assert (found.estimate, found.low, found.high) == pytest.approx(
                 (expected.estimate, expected.low, expected.high)
             )

@@ -19,6 +19,7 @@ from interlock.results.answers import (
     Standing,
     Whose,
 )
+from tests.builders import present
 from tests.picks import make_pick
 
 
@@ -27,30 +28,20 @@ def estimate(middle: float, low: float, high: float | None) -> Estimate:
 
 
 @pytest.mark.parametrize(
-    ("costs", "text"),
+    ("rss_bytes", "start_s", "ratio", "text"),
     [
-        (
-            {"max_rss_bytes": 4_100_000, "start_s": 0.0, "start_ratio": estimate(1, 0.98, 1.02)},
-            "+4 MB memory, same start-up",
-        ),
-        ({"max_rss_bytes": 400_000}, "same memory, start-up not measured"),
-        ({"max_rss_bytes": None}, "memory not measured, start-up not measured"),
-        (
-            {"max_rss_bytes": -31_000_000, "start_s": 0.011, "start_ratio": estimate(1.5, 1.4, 1.6)},
-            "-31 MB memory, +11.0 ms start-up",
-        ),
-        (
-            {"max_rss_bytes": 0, "start_s": 0.001, "start_ratio": estimate(1.1, 0.9, 1.3)},
-            "same memory, start-up undecided",
-        ),
-        (
-            {"max_rss_bytes": 0, "start_s": 0.001, "start_ratio": estimate(1.1, 0, None)},
-            "same memory, start-up undecided",
-        ),
+        (4_100_000, 0.0, estimate(1, 0.98, 1.02), "+4 MB memory, same start-up"),
+        (400_000, None, None, "same memory, start-up not measured"),
+        (None, None, None, "memory not measured, start-up not measured"),
+        (-31_000_000, 0.011, estimate(1.5, 1.4, 1.6), "-31 MB memory, +11.0 ms start-up"),
+        (0, 0.001, estimate(1.1, 0.9, 1.3), "same memory, start-up undecided"),
+        (0, 0.001, estimate(1.1, 0, None), "same memory, start-up undecided"),
     ],
 )
-def test_a_cost_is_said_only_where_it_was_measured_and_shown(costs: dict[str, Any], text: str) -> None:
-    assert costs_text(Costs(**{"image_bytes": 0, **costs})) == text
+def test_a_cost_is_said_only_where_it_was_measured_and_shown(
+    rss_bytes: int | None, start_s: float | None, ratio: Estimate | None, text: str
+) -> None:
+    assert costs_text(Costs(max_rss_bytes=rss_bytes, image_bytes=0, start_s=start_s, start_ratio=ratio)) == text
 
 
 def test_a_switch_has_its_gain_with_cpus_and_interval_and_its_cost() -> None:
@@ -61,12 +52,9 @@ def test_a_switch_has_its_gain_with_cpus_and_interval_and_its_cost() -> None:
 
 def test_the_answer_has_one_figure_and_the_measured_one_is_said_apart_where_it_is_another() -> None:
     pick = make_pick({"gain": estimate(1.4, 1.3, 1.5)})
-    assert pick.recommended is not None
     assert "42 %" not in recommendation(pick)
-    assert "+42 %" in as_measured(pick.recommended)
-    same = make_pick().recommended
-    assert same is not None
-    assert as_measured(same) == ""
+    assert "+42 %" in as_measured(present(pick.recommended))
+    assert as_measured(present(make_pick().recommended)) == ""
 
 
 def test_that_the_best_of_the_others_is_the_same_is_said() -> None:

@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 
 from interlock.analysis import comparison
 from interlock.report.html.dots import MOST_TICKS, Dots, answer_dots, dots_of, log_ticks
-from tests.builders import make_experiment, make_values
+from tests.builders import make_experiment, make_values, present
 from tests.reports import example, reference
 
 
 def chart(number: int = 0) -> Dots:
-    dots = dots_of(example()[1][number])
-    assert dots is not None
-    return dots
+    return present(dots_of(example()[1][number]))
 
 
 @given(st.floats(0.002, 1), st.floats(1, 900), st.integers(4, 12))
@@ -65,8 +63,7 @@ def test_a_single_round_is_a_dot_without_an_interval() -> None:
     values = {("cpython-3.13", "locks"): {"uncontended": make_values([1.0])}}
     assert dots_of(comparison.tables(experiment, values, {})[0]) is None
     values |= {("cpython-3.14t", "locks"): {"uncontended": make_values([2.0])}}
-    dots = dots_of(comparison.tables(experiment, values, {})[0])
-    assert dots is not None
+    dots = present(dots_of(comparison.tables(experiment, values, {})[0]))
     (dot,) = [dot for dot in dots.rows if dot.label == "cpython-3.14t"]
     assert dot.low == dot.place == dot.high
     assert "one round" in dot.says
@@ -82,15 +79,13 @@ def test_it_says_in_one_sentence_what_it_shows_with_the_unit_the_rounds_and_the_
 
 def test_the_chart_beside_the_answer_has_what_it_names_and_services_first() -> None:
     _, tables = reference("2026-11-29-a")
-    found = answer_dots(tables, ["cpython-3.14", "cpython-3.14t"])
-    assert found is not None
+    found = present(answer_dots(tables, ["cpython-3.14", "cpython-3.14t"]))
     benchmarks = ["waitress-database", "uvicorn-json", "waitress-json-8"]
     assert [dot.name for dot in found.rows] == [
         f"{label} {benchmark}" for benchmark in benchmarks for label in ("cpython-3.14", "cpython-3.14t")
     ]
     by_name = {dot.name: dot.ratio for dot in found.rows}
     assert by_name["cpython-3.14t waitress-json-8"] < 1 < by_name["cpython-3.14t waitress-database"]
-    without = answer_dots([table for table in tables if table.workload.name == "locks"], ["cpython-3.14"])
-    assert without is not None
-    assert len(without.rows) == 3
+    alone = [table for table in tables if table.workload.name == "locks"]
+    assert len(present(answer_dots(alone, ["cpython-3.14"])).rows) == 3
     assert answer_dots(tables, ["cpython-3.13"]) is None

@@ -13,7 +13,7 @@ from interlock.report.html import page
 from interlock.report.opening import GOES_ON, NOT_KNOWN, Opening
 from interlock.results.journal import KILLED
 from interlock.untrusted import CONTROL
-from tests.builders import make_cell, make_experiment
+from tests.builders import make_cell, make_experiment, present
 from tests.picks import make_pick
 from tests.reports import CANNOT, FIVE, VARIANTS, example, reference, scaled
 
@@ -193,7 +193,6 @@ def test_a_unit_that_ends_a_script_does_not_end_the_pages() -> None:
 
 
 def test_each_chart_has_a_row_for_each_variant_with_a_ratio() -> None:
-    chart = re.search(r'id="ratio-locks-uncontended".*?<ul>(.*?)</ul>', example_body(), flags=re.DOTALL)
-    assert chart is not None
+    chart = present(re.search(r'id="ratio-locks-uncontended".*?<ul>(.*?)</ul>', example_body(), flags=re.DOTALL))
     assert re.findall(r'data-variant="([^"]+)"', chart[1]) == ["cpython-3.13", "cpython-2.7-pth", "cpython-3.14"]
     assert chart[1].count("<circle") == 3

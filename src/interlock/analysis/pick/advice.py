@@ -273,7 +273,8 @@ def speed_of(ratio: Interval) -> Estimate:
     return Estimate(estimate=1 / ratio.estimate, low=0.0 if math.isinf(ratio.high) else 1 / ratio.high, high=high)
 
 
-def _time_of(ratio: Interval) -> Estimate:
+def estimate_of(ratio: Interval) -> Estimate:
+    """Return a ratio as records have it: an open end is none."""
     high = None if math.isinf(ratio.high) else ratio.high
     return Estimate(estimate=ratio.estimate, low=ratio.low, high=high)
 
@@ -325,7 +326,7 @@ def _costs(evidence: Evidence, label: str) -> Costs:
         image_bytes=_difference(_image_bytes(evidence, label), _image_bytes(evidence, baseline)),
         # By the ratio, whose rounds are compared with each other: medians may differ the other way.
         start_s=theirs * (ratio.estimate - 1) if ratio and theirs is not None else None,
-        start_ratio=_time_of(ratio) if ratio else None,
+        start_ratio=estimate_of(ratio) if ratio else None,
     )
 
 

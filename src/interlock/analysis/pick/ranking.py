@@ -35,7 +35,7 @@ class RankedVariant:
 
 def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
     """Rank the labels, the fastest first; those with the same estimate keep their order."""
-    baseline, fits = evidence.baseline, fits_of(evidence)
+    baseline, fits = evidence.baseline, fits_of(evidence, evidence.shares)
     to_baseline = ratios(fits, labels, baseline)
     number = max(1, len(labels) - (baseline in labels))
     order = sorted(labels, key=lambda label: to_baseline[label].estimate)
@@ -62,12 +62,8 @@ def standing_of(judgement: Comparison) -> Standing:
     return Standing(judgement.verdict.value)
 
 
-def fits_of(evidence: Evidence) -> Fits:
-    """Return the rows of each weighted benchmark, fitted together."""
-    return _fits(evidence, evidence.shares)
-
-
-def _fits(evidence: Evidence, shares: Shares) -> Fits:
+def fits_of(evidence: Evidence, shares: Shares) -> Fits:
+    """Return the rows of each of these benchmarks, fitted together."""
     return [(share, evidence.levels(key)) for key, share in shares.items()]
 
 
@@ -91,20 +87,16 @@ def ranks(order: Sequence[str], ratio: RatioOf) -> dict[str, Rank]:
     better by a one-sided test, and the best if it is shown to be better than all. The true best is called worse in at
     most 5 % of lists. What is not shown to be worse, but stands below one that is, is too noisy to be placed.
     """
-    places = {label: Rank.WORSE if _worse(order, number, ratio) else Rank.OPEN for number, label in enumerate(order)}
-    below = False
-    for label in order:
-        below = below or places[label] is Rank.WORSE
-        if below and places[label] is Rank.OPEN:
-            places[label] = Rank.UNCLEAR
+    places, others = dict[str, Rank](), len(order) - 1
+    for number, label in enumerate(order):
+        if any(_is_better(ratio(label, faster), others) for faster in order[:number]):
+            places[label] = Rank.WORSE
+        else:
+            places[label] = Rank.UNCLEAR if Rank.WORSE in places.values() else Rank.OPEN
     first, *followers = order or [""]
     if all(_is_better(ratio(label, first), len(followers)) for label in followers):
         places |= dict.fromkeys(order[:1], Rank.BEST)
     return places
-
-
-def _worse(order: Sequence[str], number: int, ratio: RatioOf) -> bool:
-    return any(_is_better(ratio(order[number], other), len(order) - 1) for other in order[:number])
 
 
 def _is_better(ratio: Ratio | None, comparisons: int) -> bool:
@@ -141,7 +133,7 @@ def _sides(evidence: Evidence, label: str, number: int) -> tuple[Ratio, Ratio] |
         return None
     if not all(shares and _is_measured(evidence, [label, baseline], shares) for shares in evidence.sides):
         return None
-    measured = [ratios(_fits(evidence, shares), [label], baseline)[label] for shares in evidence.sides]
+    measured = [ratios(fits_of(evidence, shares), [label], baseline)[label] for shares in evidence.sides]
     computing, elsewhere = (judged(baseline, ratio, number).ratio for ratio in measured)
     return computing, elsewhere
 
@@ -150,9 +142,10 @@ def _is_measured(evidence: Evidence, labels: Iterable[str], keys: Iterable[Bench
     return all(evidence.seconds(label, key) is not None for key in keys for label in labels)
 
 
-def switch_elsewhere(evidence: Evidence, label: str) -> tuple[Ratio, str] | None:
+def switch_elsewhere(evidence: Evidence, label: str) -> tuple[Ratio, Standing] | None:
     """Return the ratio of a label to the baseline in another experiment and its standing; None if it has no figures."""
     if not _is_measured(evidence, [label], evidence.shares):
         return None
-    judgement = judged(evidence.baseline, ratios(fits_of(evidence), [label], evidence.baseline)[label])
+    fits = fits_of(evidence, evidence.shares)
+    judgement = judged(evidence.baseline, ratios(fits, [label], evidence.baseline)[label])
     return judgement.ratio, standing_of(judgement)
