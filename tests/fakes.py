@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -37,6 +38,16 @@ def as_json(fields: Any, status: int = 200, **headers: str) -> Answer:
     return Answer(status, json.dumps(fields).encode(), {"Content-Type": "application/json", **headers})
 
 
+def files_of(folder: Path) -> Callable[[Asked], Answer]:
+    """Answer with the files that a folder has when it is asked for them."""
+
+    def answer(asked: Asked) -> Answer:
+        path = folder / asked.path.lstrip("/")
+        return Answer(body=path.read_bytes()) if path.is_file() else Answer(404)
+
+    return answer
+
+
 @contextmanager
 def serving(
     answer: Callable[[Asked], Answer], asked: list[Asked] | None = None, host: str = "127.0.0.1"
@@ -45,6 +56,8 @@ def serving(
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # A head and its body are two sends: with it the second one waits for the client's delayed acknowledgement.
+        disable_nagle_algorithm = True
 
         def do(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)

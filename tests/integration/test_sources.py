@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import platform
 import re
 import shutil
 import subprocess
 import sys
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +27,7 @@ from interlock.engine.protocol import BuildOptions
 from interlock.results import generated
 from interlock.results.experiments import Built, State
 from tests.builders import make_wheel
+from tests.fakes import files_of, serving
 from tests.integration.test_base import registry  # noqa: F401  a fixture
 from tests.integration.toys import (
     ANSWERS,
@@ -102,13 +100,8 @@ def run(client: Any, image_id: str, *command: str) -> str:
 def served(client: Any, folder: Path) -> Iterator[str]:
     """The folder by HTTP where builds can reach it."""
     host = this_machine(client)
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder))
-    with ThreadingHTTPServer((host, 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://{host}:{server.server_port}/"
-        finally:
-            server.shutdown()
+    with serving(files_of(folder), host=host) as port:
+        yield f"http://{host}:{port}/"
 
 
 def installed_interpreter(folder: Path) -> Path:
