@@ -29,6 +29,7 @@ from tests.apart import command
 from tests.builders import Entry
 from tests.integration import wheelhouse
 from tests.integration.images import NO_THREADS, QUICK, Images
+from tests.integration.resources import owned
 from tests.integration.toys import copy_project
 
 Auditing = Callable[..., list[VariantAudit]]
@@ -104,15 +105,6 @@ toy-elsewhere ; python_version < "3"
 def alone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with one variant and without its control, which would be audited with it: an image more, twice."""
     return copy_project(root, tmp_path_factory.mktemp("alone") / "project", [QUICK], [])
-
-
-@pytest.fixture(scope="module")
-def here(client: Any) -> Iterator[str]:
-    """This machine's address for containers, which pip trusts without a certificate."""
-    address = wheelhouse.this_machine(client)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PIP_TRUSTED_HOST", address)
-        yield address
 
 
 @pytest.fixture(scope="module")
@@ -349,13 +341,6 @@ def test_the_command_is_a_gate_with_a_table_or_json(
     assert [one["name"] for one in audited["packages"]] == ["toy-library", "toy-switcher", "toy-user"]
 
 
-def made_by(client: Any, process_id: int) -> set[str]:
-    """Containers and volumes of one process: other workers have audits at the same time."""
-    made = {"label": f"{PID}={process_id}"}
-    found = [*client.containers.list(all=True, filters=made, ignore_removed=True), *client.volumes.list(filters=made)]
-    return {one.id for one in found}
-
-
 def test_an_interrupted_audit_leaves_nothing_behind(
     client: Any, alone: Path, quick: Built, here: str, tmp_path: Path
 ) -> None:
@@ -369,14 +354,14 @@ def test_an_interrupted_audit_leaves_nothing_behind(
             assert process.stdout is not None
             assert any("building toy-slow" in line for line in process.stdout)
             time.sleep(1)
-            during = made_by(client, process.pid)
+            during = owned(client, PID, process.pid)
             process.send_signal(signal.SIGINT)
             _, said = process.communicate()
             watchdog.cancel()
     assert process.returncode == 130
     assert "interrupted" in said
     assert len(during) > 1
-    assert made_by(client, process.pid) == set()
+    assert owned(client, PID, process.pid) == {}
     assert CACHE_VOLUME in {volume.name for volume in client.volumes.list()}
 
 

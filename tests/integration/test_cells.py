@@ -84,7 +84,7 @@ def test_a_process_past_its_deadline_is_gone_with_its_container(client: Any, cel
 @pytest.mark.promise(escapes=True)
 def test_what_a_cell_writes_to_its_first_process_reaches_no_disk_of_the_host(client: Any, cell: Any) -> None:
     flood = ["sh", "-c", "head -c 50000000 /dev/zero | tr '\\0' x > /proc/1/fd/1 && echo written"]
-    assert said(client, cell, *flood) == "written"
+    assert said(cell, *flood) == "written"
     cell.reload()
     assert cell.attrs["LogPath"] == ""
     with pytest.raises(APIError, match="does not support reading"):
@@ -104,8 +104,7 @@ def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
     network = containers.create_network(client, OWNER)
     environment = {"SINGLE_MIB": "1", "MANY_FILES": "2", "MANY_MIB": "1"}
     server = containers.start_server(client, OWNER, ensure_helper(client, root, "server", base), network, environment)
-    options = containers.CellOptions(OWNER, volume, network)
-    cell = containers.start_cell(client, built[QUICK].image_id, options)
+    cell = start(client, OWNER, built[QUICK], volume, network=network)
     url = containers.server_url(client, server, network)
     fetch = f"import urllib.request; print(urllib.request.urlopen('{url}/manifest').read().decode())"
     manifest = execution.run_process(cell, ["python", "-c", fetch], deadline_s=30).stdout
@@ -117,10 +116,10 @@ def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
     outside = "import socket; socket.create_connection(('192.0.2.1', 80), 3)"
     assert execution.run_process(cell, ["python", "-c", outside], deadline_s=30).exit_code == 1
     # Ten seconds for each question otherwise: waitress asks for the name of the address that it listens at.
-    options_line = said(client, cell, "grep", "^options", "/etc/resolv.conf").split()
+    options_line = said(cell, "grep", "^options", "/etc/resolv.conf").split()
     assert {"timeout:1", "attempts:1"} <= set(options_line)
     listening = "import socket; print(socket.getnameinfo(('0.0.0.0', 80), socket.NI_NUMERICSERV)[0])"
-    assert said(client, cell, "python", "-c", listening).strip() == "all-addresses"
+    assert said(cell, "python", "-c", listening) == "all-addresses"
 
 
 # What it is and has, what it can write to, and whether it reaches the address that is its only argument.
@@ -162,14 +161,13 @@ def test_a_cell_has_what_is_documented_and_no_more(
     client: Any, built: Images, volume: str, rights: list[Right], user: int, writes: list[str]
 ) -> None:
     network = containers.create_network(client, OWNER)
-    options = containers.CellOptions(OWNER, volume, network, Surroundings(tuple(rights)))
-    cell = containers.start_cell(client, built[QUICK].image_id, options)
+    cell = start(client, OWNER, built[QUICK], volume, Surroundings(tuple(rights)), network)
     pool = client.networks.get(network).attrs["IPAM"]["Config"][0]
     usual = client.networks.get("bridge").attrs["IPAM"]["Config"][0]
     hosts = [one["Gateway"] for one in (pool, usual) if "Gateway" in one]
     with socket.create_server(("", 0)) as service:
         port = str(service.getsockname()[1])
-        found = json.loads(said(client, cell, "python", "-c", RIGHTS, port, *hosts))
+        found = json.loads(said(cell, "python", "-c", RIGHTS, port, *hosts))
     assert found == {
         "user": user,
         "capabilities": [0, 0, 0, 0],
@@ -180,7 +178,7 @@ def test_a_cell_has_what_is_documented_and_no_more(
 
 
 def test_the_seccomp_filter_is_the_engines(client: Any, cell: Any) -> None:
-    status = dict(line.split(":", 1) for line in said(client, cell, "cat", "/proc/self/status").splitlines())
+    status = dict(line.split(":", 1) for line in said(cell, "cat", "/proc/self/status").splitlines())
     assert status["Seccomp"].strip() == "2"
 
 
@@ -188,8 +186,8 @@ def test_a_cell_that_asks_for_a_disk_has_one_of_its_own_that_goes_with_it(
     client: Any, built: Images, volume: str
 ) -> None:
     cell = start(client, OWNER, built[QUICK], volume, Surroundings(rights=("disk",)))
-    assert said(client, cell, "sh", "-c", "echo kept > /disk/file && cat /disk/file") == "kept"
-    assert said(client, cell, "stat", "-f", "-c", "%T", "/disk") != "tmpfs"
+    assert said(cell, "sh", "-c", "echo kept > /disk/file && cat /disk/file") == "kept"
+    assert said(cell, "stat", "-f", "-c", "%T", "/disk") != "tmpfs"
     (name,) = (mount["Name"] for mount in cell.attrs["Mounts"] if mount["Destination"] == "/disk")
     leftovers.remove(cell)
     assert name not in {volume.name for volume in client.volumes.list()}
@@ -197,8 +195,8 @@ def test_a_cell_that_asks_for_a_disk_has_one_of_its_own_that_goes_with_it(
 
 def test_an_environment_reaches_its_process_and_no_other(client: Any, cell: Any) -> None:
     ask = ["sh", "-c", "echo ${INTERLOCK_TEST-unset}"]
-    assert said(client, cell, *ask, environment={"INTERLOCK_TEST": "a b=c"}) == "a b=c"
-    assert said(client, cell, *ask) == "unset"
+    assert said(cell, *ask, environment={"INTERLOCK_TEST": "a b=c"}) == "a b=c"
+    assert said(cell, *ask) == "unset"
 
 
 def test_the_interpreter_says_whether_a_mode_took_effect(client: Any, catalog: Catalog, cell: Any) -> None:

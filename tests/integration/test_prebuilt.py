@@ -16,7 +16,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog
 from interlock.engine.build import contract
 from interlock.results.experiments import Built, State
-from tests.integration.test_sources import add, build, log_of, project, run, served, toy  # noqa: F401  project is a fixture
+from tests.integration.test_sources import add, build, log_of, run, served, toy
 from tests.integration.toys import ANSWERS, TOYS, add_source
 
 MACHINE = platform.machine()
@@ -69,7 +69,7 @@ def sum_of(folder: Path) -> str:
     return hashlib.sha256((folder / FILE).read_bytes()).hexdigest()
 
 
-def add_archive(project: Path, name: str, sums: dict[str, str], *places: str, base: str = TOYS, **proof: str) -> None:  # noqa: F811
+def add_archive(project: Path, name: str, sums: dict[str, str], *places: str, base: str = TOYS, **proof: str) -> None:
     """A variant whose interpreter is an archive for these machines."""
     text = (
         '[prefix]\nplaces = ["/nowhere/{machine}"]\n[prefix.archive]\nfile = "python-{machine}.tar.gz"\n'
@@ -107,11 +107,7 @@ MOVED = {
 }
 
 
-def test_an_archive_is_fetched_for_this_machine_unpacked_and_proved(
-    client: Any,
-    project: Path,  # noqa: F811
-    tmp_path: Path,
-) -> None:
+def test_an_archive_is_fetched_for_this_machine_unpacked_and_proved(client: Any, project: Path, tmp_path: Path) -> None:
     (tmp_path / "lib/python9.9").mkdir(parents=True)
     said = f"build_time_vars = {json.dumps(BUILT, indent=1)}\n"
     (tmp_path / "lib/python9.9/_sysconfigdata__toy.py").write_text(said, encoding="utf-8")
@@ -139,11 +135,7 @@ def test_an_archive_is_fetched_for_this_machine_unpacked_and_proved(
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_left")
 def test_a_relocated_interpreter_becomes_an_image_that_keeps_the_contract(
-    client: Any,
-    catalog: Catalog,
-    quick: Built,
-    project: Path,  # noqa: F811
-    archive: Path,
+    client: Any, catalog: Catalog, quick: Built, project: Path, archive: Path
 ) -> None:
     one = catalog.variants[quick.variant]
     proof = {"version": one.version, "optimisation": one.proof.optimisation}
@@ -160,10 +152,7 @@ def test_a_relocated_interpreter_becomes_an_image_that_keeps_the_contract(
 
 
 def test_an_archive_with_another_sum_is_refused(
-    client: Any,
-    project: Path,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / FILE).write_bytes(b"another file")
@@ -177,10 +166,7 @@ def test_an_archive_with_another_sum_is_refused(
 
 
 def test_an_archive_that_no_place_has_is_unavailable_and_does_not_stop_another(
-    client: Any,
-    project: Path,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
     add_archive(project, "toy-away", {MACHINE: "1" * 64}, NOWHERE)

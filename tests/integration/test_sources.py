@@ -28,14 +28,13 @@ from interlock.results import generated
 from interlock.results.experiments import Built, State
 from tests.builders import make_wheel
 from tests.fakes import files_of, serving
-from tests.integration.test_base import registry  # noqa: F401  a fixture
+from tests.integration.registries import Registry, push
 from tests.integration.toys import (
     ANSWERS,
     TOYS,
     add_channel,
     add_source,
     add_toy_bases,
-    copy_project,
     make_toy_base,
     toy_of_channel,
     toy_tarball,
@@ -57,16 +56,6 @@ gil = "on"
 thread_library = "libc.so.6"
 """
 WHEEL = "toy-1.0-py3-none-any.whl"
-
-
-@pytest.fixture
-def project(root: Path, tmp_path: Path, client: Any) -> Iterator[Path]:
-    """A project without any variant; the images of those that a test adds are gone afterwards."""
-    project = copy_project(root, tmp_path / "project", [], [])
-    yield project
-    for variant in catalogs.load(project).variants.values():
-        for image in client.images.list(filters={"reference": variant.image_tag}):
-            client.images.remove(image.id, force=True)
 
 
 def add(project: Path, name: str, text: str, origin: str = 'version = "9.9.1"', **proof: str) -> None:
@@ -184,9 +173,7 @@ def publish(client: Any, base: str, repository: str) -> str:
         "python": f"#!/bin/sh\n{answers}\n".encode(),
     }
     image_id = build_aside(client, _executable(files), "toy", "Dockerfile", buildargs={"BASE": base})
-    client.images.get(image_id).tag(repository, "toy")
-    pushed = list(client.api.push(repository, "toy", stream=True, decode=True))
-    digest = next(event["aux"]["Digest"] for event in pushed if "aux" in event)
+    digest = push(client, image_id, f"{repository}:toy")
     client.images.remove(f"{repository}:toy")
     return f"{repository}:toy@{digest}"
 
@@ -198,11 +185,9 @@ def _executable(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def test_an_image_that_others_publish_is_pulled_by_its_digest_and_keeps_what_it_says(
-    client: Any,
-    project: Path,
-    registry: str,  # noqa: F811
+    client: Any, project: Path, registry: Registry
 ) -> None:
-    reference = publish(client, make_toy_base(client).reference, f"{registry}/python")
+    reference = publish(client, make_toy_base(client).reference, f"{registry.address}/python")
     add(project, "toy-image", f'[image]\nreference = "{reference}"\n')
     try:
         (image,) = build(client, project, "toy-image")
@@ -219,11 +204,9 @@ def test_an_image_that_others_publish_is_pulled_by_its_digest_and_keeps_what_it_
 
 
 def test_an_image_that_no_registry_has_is_unavailable_with_the_registrys_answer(
-    client: Any,
-    project: Path,
-    registry: str,  # noqa: F811
+    client: Any, project: Path, registry: Registry
 ) -> None:
-    missing = f"{registry}/python:toy@sha256:{'5' * 64}"
+    missing = f"{registry.address}/python:toy@sha256:{'5' * 64}"
     nowhere = f"127.0.0.1:1/python:toy@sha256:{'5' * 64}"
     add(project, "toy-missing", f'[image]\nreference = "{missing}"\n')
     add(project, "toy-nowhere", f'[image]\nreference = "{nowhere}"\n')

@@ -70,12 +70,10 @@ def test_a_build_without_a_profile_trains_itself_and_says_so(client: Any, traine
     assert [step for step in said if step.endswith(builds.TRAINS)]
     assert (built.training, label_of(client, built)) == ("here", "here")
     assert interpreter_of(client, built).endswith("# counted -m toys\n")
-    client.images.remove(built.tag, force=True)
 
 
 def test_what_was_trained_once_is_built_by_it_everywhere(client: Any, trained_toy: Path, tmp_path: Path) -> None:
-    done = interlock(trained_toy, "train", TOY)
-    assert done.returncode == 0, done.stderr
+    interlock(trained_toy, "train", TOY)
     (profile,) = trained.load(trained_toy).values()
     assert (profile.version, profile.training) == ("9.9.1", "-m toys")
     built, said = build(client, trained_toy, tmp_path / "cache")
@@ -85,15 +83,13 @@ def test_what_was_trained_once_is_built_by_it_everywhere(client: Any, trained_to
     again, _ = build(client, trained_toy, tmp_path / "cache")
     assert (again.reused, again.training) == (True, "stored")
     assert "nothing" in interlock(trained_toy, "train", TOY).stdout, "it has a profile"
-    client.images.remove(built.tag, force=True)
 
 
 def test_a_profile_of_another_compiler_is_not_followed(client: Any, trained_toy: Path, tmp_path: Path) -> None:
-    assert interlock(trained_toy, "train", TOY).returncode == 0
+    interlock(trained_toy, "train", TOY)
     (path,) = (trained_toy / trained.FOLDER).glob("*.toml")
     path.write_text(re.sub(r'compiler = "GNU Make [^"]*"', 'compiler = "GNU Make 0.1"', path.read_text()))
-    assert interlock(trained_toy, "render").returncode == 0
+    interlock(trained_toy, "render")
     built, said = build(client, trained_toy, tmp_path / "cache")
     assert [step for step in said if "no profile is stored for GNU Make" in step]
     assert (built.training, label_of(client, built)) == ("here", "here")
-    client.images.remove(built.tag, force=True)

@@ -63,6 +63,11 @@ CMD ["false"]
 BUILD = ("--target", "service", "--build-arg", "GREETING=hi")
 
 
+@pytest.fixture
+def project(root: Path, tmp_path: Path) -> Path:
+    return copy_project(root, tmp_path / "project", [QUICK, FREE_THREADED, NO_THREADS], [])
+
+
 @pytest.fixture(scope="module")
 def own_image(client: Any, built: Images) -> Iterator[None]:
     """An official image that only these tests have by this name."""
@@ -152,7 +157,6 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
         "--cmd", "python -c 'import sys; print(sys.version)'", "--env", "NAME=toy", "--rounds", "2", "--seed", "7",
         "--variants", f"{FREE_THREADED},{NO_THREADS}", "--memory", "256m", "--json",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     (folder,) = (project / "results").iterdir()
     record = store.read_experiment(folder)
@@ -225,7 +229,6 @@ def test_another_programs_load_is_timed_on_a_service_that_says_its_own_port(proj
         project, "trial", str(service), *BUILD, "--load", load, "--rounds", "1", "--no-syscalls", "--variants",
         QUICK, "--name", "kept", "--keep",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     record = store.read_experiment(project / "results/kept")
     values, _ = store.read_cells(project / "results/kept", record)
     (name,) = record.workloads
@@ -297,25 +300,22 @@ def test_a_service_finds_what_it_needs_in_a_network_of_the_users(
     (service / "server.py").write_text(ASKING)
     load = ("--env", "QUEUE=queue:6379", "--http", ":8000/", "--load", "wrk -t1 -c2 -d1s {url}/")
     asked = (*BUILD, *load, "--rounds", "1", "--no-syscalls", "--variants", QUICK, "--name", "queued")
-    done = interlock(project, "trial", str(service), *asked, "--network", queue_network)
-    assert done.returncode == 0, done.stderr
+    interlock(project, "trial", str(service), *asked, "--network", queue_network)
     record = store.read_experiment(project / "results/queued")
     values, _ = store.read_cells(project / "results/queued", record)
     (name,) = record.workloads
     for label in ("OWN", QUICK):
         (measured,) = values[label, name].values()
         assert all(1e-5 < one < 0.1 for one in measured.figures)
-    alone = interlock(project, "trial", str(service), *asked[:-1], "alone", "--healthy-within", "3")
-    assert alone.returncode == 6
+    interlock(project, "trial", str(service), *asked[:-1], "alone", "--healthy-within", "3", code=6)
 
 
 @pytest.mark.slow
 def test_tests_alone_are_timed_in_new_containers(project: Path, service: Path) -> None:
     tests = "python -c 'import os, threading; assert os.getpid() != 1' && test ! -e /tmp/seen && touch /tmp/seen"
-    done = interlock(
+    interlock(
         project, "trial", str(service), *BUILD, "--cmd", tests, "--rounds", "2", "--variants", QUICK, "--name", "tests",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     record = store.read_experiment(project / "results/tests")
     values, profiles = store.read_cells(project / "results/tests", record)
     (name,) = record.workloads
@@ -347,7 +347,6 @@ def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(root: Path, built: 
         project, "trial", str(folder), "--cmd", "python /tests.py", "--rounds", "2",
         "--variants", image.variant, "--json",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     (judged,) = [one for one in found["trial"]["verdicts"] if one["label"] == FREE_THREADED]
     assert judged["verdict"] == "do not switch"

@@ -31,7 +31,6 @@ def test_a_build_that_depends_on_the_time_is_named_with_its_file(
         verify(ImageBuilder(client, known, options, lambda _, step: said.append(step)), "toy-moody")
     assert caught.value.file.endswith("toy-moody.toml")
     assert "compiling the interpreter" in said[said.index(AGAIN) :], "it was not taken from the engine's cache"
-    client.images.remove(known.variants["toy-moody"].image_tag, force=True)
 
 
 def test_what_is_not_compiled_here_is_not_built_twice(client: Any, project: Path, tmp_path: Path) -> None:

@@ -272,10 +272,14 @@ def mode_named(catalog: Catalog, variant: str, name: str) -> Mode:
 
 
 def interlock(
-    root: Path, *words: str, environment: dict[str, str] | None = None, timeout_s: float = 1800
+    root: Path,
+    *words: str,
+    environment: dict[str, str] | None = None,
+    timeout_s: float = 1800,
+    code: int | None = 0,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command in the project and returns what it printed."""
-    return subprocess.run(
+    """Runs a command in the project and returns what it printed; it ends with this exit code, with None with any."""
+    done = subprocess.run(
         command(*words),
         cwd=root,
         env={**os.environ, "COLUMNS": "200", **(environment or {})},
@@ -284,3 +288,5 @@ def interlock(
         timeout=timeout_s,
         check=False,
     )
+    assert code in {None, done.returncode}, done.stdout + done.stderr
+    return done

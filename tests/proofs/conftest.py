@@ -15,12 +15,12 @@ from tests.integration.conftest import (  # noqa: F401
     instruments_image,
     nothing_left,
     options,
-    project,
     pytest_collection_modifyitems,
     quick,
+    swap,
+    unreachable,
     volume,
 )
-from tests.integration.test_base import unreachable  # noqa: F401
 from tests.integration.test_profiler import programs, truth  # noqa: F401
 
 
