@@ -27,10 +27,9 @@ from interlock.analysis.statistics import BlockFigure, fit_levels
 from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.results import store
 from interlock.results.experiments import Experiment, Profiles, Values
-from tests.builders import edit
+from tests.builders import ROOT, edit
 from tests.integration.toys import copy_project, interlock
 
-ROOT = Path(__file__).parents[2]
 BASELINE = "debian-3.13"
 WORKLOADS = os.environ.get("INTERLOCK_WORKLOADS", "import-loop,locks,startup,download").split(",")
 BUDGET = os.environ.get("INTERLOCK_BUDGET", "16m")  # of the first command (QUICK_CORE_S in cli/matrix.py)

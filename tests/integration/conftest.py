@@ -30,6 +30,7 @@ from tests.builders import ROOT, Entry
 from tests.conftest import MEASURING, group_of
 from tests.integration import registries, shared
 from tests.integration.images import NO_THREADS, QUICK, Images, alone, make_quick
+from tests.integration.plugin import config_with_buildx
 from tests.integration.registries import Registry
 from tests.integration.resources import owned, remove_cells
 from tests.integration.toys import copy_project, make_toy_base
@@ -145,10 +146,25 @@ def project(root: Path, client: Any, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's own mirror, a folder in which every source is looked for first."""
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(folder))
+    return folder
+
+
+@pytest.fixture
 def registry(tmp_path: Path) -> Iterator[Registry]:
     """A registry of the test's own."""
     with registries.registry(tmp_path / "registry") as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def buildx(client: Any, catalog: Catalog, options: BuildOptions, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration of docker's command that has the plugin, which Debian 12 has no package of."""
+    return config_with_buildx(client, catalog, options, tmp_path_factory.mktemp("docker"))
 
 
 @pytest.fixture

@@ -73,6 +73,12 @@ def start(
     return containers.start_cell(client, image.image_id, options)
 
 
+def run(client: DockerClient, image_id: str | None, *command: str) -> str:
+    """What a container of an image prints that has no network and is gone afterwards."""
+    output: bytes = client.containers.run(image_id, list(command) or None, remove=True, network_mode="none")
+    return output.decode().strip()
+
+
 def said(cell: Container, *argv: str, environment: Mapping[str, str] | None = None) -> str:
     """What a process in the cell printed; it must have ended well."""
     ended = execution.run_process(cell, list(argv), 60, environment)

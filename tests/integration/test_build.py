@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog
 from interlock.engine.build.image import ask_facts, require_proof
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError
-from interlock.results.experiments import State
 from tests.integration.images import PTH, QUICK, Images
 from tests.integration.toys import interlock, toy_tarball, toy_variant
 
@@ -42,44 +40,31 @@ def test_an_unchanged_variant_is_not_built_again(
     assert (again.reused, again.image_id) == (True, before.image_id)
 
 
-def test_one_changed_file_builds_that_variant_alone(project: Path, tmp_path: Path) -> None:
-    sums = {name: toy_tarball(tmp_path / "mirror", f"{name}.tar.gz") for name in ("toy-a", "toy-b")}
+def test_one_changed_file_builds_that_variant_alone(project: Path, mirror: Path) -> None:
+    sums = {name: toy_tarball(mirror, f"{name}.tar.gz") for name in ("toy-a", "toy-b")}
     for name, sha256 in sums.items():
         toy_variant(project, name, f"{name}.tar.gz", sha256)
-    environment = {"INTERLOCK_SOURCE_MIRROR": str(tmp_path / "mirror")}
-    interlock(project, "build", "toy-a", "toy-b", environment=environment)
+    interlock(project, "build", "toy-a", "toy-b")
     changed = project / "variants" / "toy-b.toml"
     changed.write_text(changed.read_text().replace("a toy", "another toy"))
-    second = interlock(project, "build", "toy-a", "toy-b", environment=environment)
+    second = interlock(project, "build", "toy-a", "toy-b")
     rows = [line.split() for line in second.stdout.splitlines() if "localhost/interlock/python" in line]
     assert {row[0]: row[-1] for row in rows} == {"toy-a": "unchanged", "toy-b": "ok"}
 
 
-def test_a_source_that_is_nowhere_makes_the_variant_unavailable_and_names_host_and_error(
-    client: Any, project: Path
-) -> None:
-    toy_variant(project, "toy-nowhere", "toy.tar.gz", "0" * 64)
-    catalog, options = catalogs.load(project), BuildOptions(project, project / "cache")
-    (image,) = DockerEngine(client).build(catalog, ["toy-nowhere"], options, lambda *_: None)
-    assert image.outcome.state is State.UNAVAILABLE
-    assert image.outcome.reason == "sources.invalid: Could not resolve host: sources.invalid"
-
-
-def test_a_wrong_sum_everywhere_is_one_error_with_all_that_was_tried(project: Path, tmp_path: Path) -> None:
-    found = toy_tarball(tmp_path / "mirror", "toy.tar.gz")
+def test_a_wrong_sum_everywhere_is_one_error_with_all_that_was_tried(project: Path, mirror: Path) -> None:
+    found = toy_tarball(mirror, "toy.tar.gz")
     toy_variant(project, "toy-wrong", "toy.tar.gz", "0" * 64)
-    mirror = {"INTERLOCK_SOURCE_MIRROR": str(tmp_path / "mirror")}
-    done = interlock(project, "build", "toy-wrong", environment=mirror, code=BuildError.exit_code)
+    done = interlock(project, "build", "toy-wrong", code=BuildError.exit_code)
     assert done.stderr.count("error:") == 1
     assert "variants/toy-wrong.toml, key 'sha256'" in done.stderr
     assert found in done.stderr
     assert "sources.invalid: Could not resolve host" in done.stderr
 
 
-def test_an_image_that_is_not_what_was_declared_gets_no_tag(client: Any, project: Path, tmp_path: Path) -> None:
-    sha256 = toy_tarball(tmp_path / "mirror", "toy.tar.gz", answers={"gil": "off"})
+def test_an_image_that_is_not_what_was_declared_gets_no_tag(client: Any, project: Path, mirror: Path) -> None:
+    sha256 = toy_tarball(mirror, "toy.tar.gz", answers={"gil": "off"})
     toy_variant(project, "toy-liar", "toy.tar.gz", sha256)
-    mirror = {"INTERLOCK_SOURCE_MIRROR": str(tmp_path / "mirror")}
-    done = interlock(project, "build", "toy-liar", environment=mirror, code=BuildError.exit_code)
+    done = interlock(project, "build", "toy-liar", code=BuildError.exit_code)
     assert re.search(r"variants/toy-liar\.toml, key 'proof\.gil': .*'on'.*'off'", done.stderr)
     assert client.images.list(filters={"reference": "localhost/interlock/python:toy-liar-toys"}) == []

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import shutil
-import tarfile
 import tomllib
 import uuid
 from collections.abc import Iterator
@@ -16,13 +14,11 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog.project import Catalog
 from interlock.catalog.published import FILE, HEAD, Published, written
+from interlock.engine.build.sources import tar_of
 from interlock.engine.client import HASH_LABEL
-from interlock.engine.protocol import BuildOptions
 from interlock.engine.registry import registry_digest, registry_platforms
 from tests.cosign import Cosign
-from tests.integration.plugin import config_with_buildx
 from tests.integration.registries import Registry, push
 from tests.integration.toys import (
     NOWHERE,
@@ -195,12 +191,6 @@ def test_a_registry_that_is_not_there_is_told_with_its_name(team: Team) -> None:
     assert team.names() == {team.tag}
 
 
-@pytest.fixture(scope="module")
-def buildx(client: Any, catalog: Catalog, options: BuildOptions, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A configuration of docker's command that has the plugin, which Debian 12 has no package of."""
-    return config_with_buildx(client, catalog, options, tmp_path_factory.mktemp("docker"))
-
-
 @pytest.fixture
 def publisher(team: Team, buildx: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
     monkeypatch.setenv("DOCKER_CONFIG", str(buildx))
@@ -215,20 +205,13 @@ def read_published(file: Path) -> Published:
 
 def other_platform(team: Team, folder: Path, one: Published) -> Published:
     """What another machine recorded, which has an image for arm64 in the registry: a file, and nothing that starts."""
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as tar:
-        tar.addfile(tarfile.TarInfo("file"))
-    rootfs = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"]}
+    layer = tar_of({"file": b""}).getvalue()
+    rootfs = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]}
     config = json.dumps({"os": "linux", "architecture": "arm64", "config": {}, "rootfs": rootfs}).encode()
     name = f"{team.place}/python:arm64"
     manifest = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for path, data in {"config.json": config, "layer.tar": layer.getvalue(), "manifest.json": manifest}.items():
-            entry = tarfile.TarInfo(path)
-            entry.size = len(data)
-            tar.addfile(entry, io.BytesIO(data))
-    team.client.images.load(archive.getvalue())
+    files = {"config.json": config, "layer.tar": layer, "manifest.json": manifest}
+    team.client.images.load(tar_of(files).getvalue())
     digest = push(team.client, name, name)
     team.client.images.remove(name)
     other = one.model_copy(update={"platforms": ["linux/arm64"], "digest": digest})

@@ -29,6 +29,7 @@ from interlock.results.experiments import Built, State
 from tests.builders import make_wheel
 from tests.fakes import files_of, serving
 from tests.integration.registries import Registry, push
+from tests.integration.resources import run
 from tests.integration.toys import (
     ANSWERS,
     TOYS,
@@ -78,11 +79,6 @@ def build(client: Any, project: Path, *names: str) -> list[Built]:
 
 def log_of(project: Path, name: str) -> str:
     return (project.parent / f"cache/logs/{name}.log").read_text(encoding="utf-8")
-
-
-def run(client: Any, image_id: str, *command: str) -> str:
-    output: bytes = client.containers.run(image_id, list(command), remove=True, network_mode="none")
-    return output.decode().strip()
 
 
 @contextmanager
@@ -144,11 +140,10 @@ def test_the_system_is_not_packed_and_the_row_says_so(client: Any, project: Path
 
 
 def test_an_interpreter_that_is_not_installed_is_unavailable_and_does_not_stop_another(
-    client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Any, project: Path, mirror: Path
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
     add(project, "toy-absent", '[prefix]\nplaces = ["$NOWHERE/x", "~/no/such/folder"]\n')
-    source = add_source(project, "toy.tgz", toy(tmp_path / "mirror"))
+    source = add_source(project, "toy.tgz", toy(mirror))
     add(project, "toy-present", "[interpreter]\n", f'source = "{source}"', base=TOYS)
     absent, present = build(client, project, "toy-absent", "toy-present")
     assert absent.outcome.state is State.UNAVAILABLE
@@ -317,15 +312,14 @@ def test_a_dockerfile_alone_builds_the_newest_or_the_release_that_is_named(
 
 @pytest.mark.slow
 def test_a_shared_build_is_taken_from_the_engines_cache_and_then_finished(
-    client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Any, project: Path, mirror: Path
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
-    source = add_source(project, "toy.tgz", toy(tmp_path / "mirror", mark=str(uuid.uuid4())))
+    source = add_source(project, "toy.tgz", toy(mirror, mark=str(uuid.uuid4())))
     add(project, "toy-owner", "[interpreter]\n", f'source = "{source}"', base=TOYS)
     (project / "variants/steps/toy-finish.sh").write_text(
         'set -eu\ncp "$BUILD_DIR"/*.whl "$PREFIX/lib/"\necho finished > "$PREFIX/lib/finished"\n', encoding="utf-8"
     )
-    wheel = make_wheel(tmp_path / "mirror", WHEEL)
+    wheel = make_wheel(mirror, WHEEL)
     finish = '[finish]\nsteps = ["toy-finish.sh"]\n[[finish.downloads]]\n'
     download = f'file = "{WHEEL}"\nsha256 = "{wheel}"\nplaces = ["pip/toy==1.0"]\n'
     add(project, "toy-borrower", finish + download, 'build_of = "toy-owner"', base=TOYS)

@@ -23,6 +23,7 @@ from interlock.results.experiments import Built
 from tests.builders import Entry
 from tests.integration.images import NO_THREADS, QUICK, Images
 from tests.integration.registries import Registry, push
+from tests.integration.resources import run
 
 OLD = "localhost/library/python:2.6-slim"
 DOCKERFILE = """\
@@ -88,7 +89,7 @@ def output_of(client: Any, folder: Path) -> str:
     try:
         image_id = run_build(client, read_context(folder), log, lambda _: None, network_mode="none")
         assert image_id, "".join(log)
-        return str(client.containers.run(image_id, remove=True, network_mode="none").decode().strip())
+        return run(client, image_id)
     finally:
         leftovers.remove_images(client, list(reversed(MADE.findall("".join(log)))))
 

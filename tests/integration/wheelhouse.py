@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import io
 import ipaddress
-import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from interlock.engine.build.sources import tar_of
 from tests.fakes import Answer, Asked, serving
 
 # A build backend (PEP 517) in the source itself: it compiles toy.c, if there is one, with what config.txt says.
@@ -100,13 +101,8 @@ def project(name: str, extension: str = "", init: str = "", link: str = "", **sc
 def source(name: str, *asked: str, **more: str) -> tuple[str, bytes]:
     """File name and bytes of a source archive; see `project`."""
     stem = f"{name.replace('-', '_')}-1.0"
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
-        for path, text in project(name, *asked, **more).items():
-            entry = tarfile.TarInfo(f"{stem}/{path}")
-            entry.size = len(text.encode())
-            tar.addfile(entry, io.BytesIO(text.encode()))
-    return f"{stem}.tar.gz", stream.getvalue()
+    files = {f"{stem}/{path}": text.encode() for path, text in project(name, *asked, **more).items()}
+    return f"{stem}.tar.gz", gzip.compress(tar_of(files).getvalue())
 
 
 def hash_of(data: bytes) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.builders import ROOT
 from tests.integration.conftest import (  # noqa: F401
+    buildx,
     built,
     catalog,
     client,

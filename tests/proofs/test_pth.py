@@ -14,7 +14,6 @@ import pytest
 
 from interlock.catalog.project import Catalog
 from interlock.engine.build.image import ask_facts, require_proof
-from interlock.engine.packages import audit, dependency_files
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.errors import UnsupportedHereError
 from interlock.measure.stacks import Interpreter
@@ -25,6 +24,7 @@ from tests.integration import lock_lines, shared
 from tests.integration.images import NO_THREADS, PTH, QUICK, Images
 from tests.integration.shared import Measured
 from tests.integration.test_adapters import values
+from tests.integration.test_audit import auditing
 from tests.integration.test_swap import output_of
 from tests.integration.test_swap_breaks import placed, warned
 from tests.integration.test_why import OWNER, acquisitions, programs, sandbox
@@ -108,10 +108,7 @@ def test_an_audit_says_that_its_pip_is_too_old(
     client: Any, catalog: Catalog, root: Path, built: Images, tmp_path: Path
 ) -> None:
     (tmp_path / "r.txt").write_text("six\n")
-    wanted = dependency_files.read(
-        [str(tmp_path / "r.txt")], lambda path: path.read_text(encoding="utf-8"), Path.exists
-    )
-    (old,) = audit.audit(client, catalog, root, [built[PTH]], wanted, lambda *_: None)
+    (old,) = auditing(client, catalog, root, built[PTH])(tmp_path / "r.txt")
     assert old.outcome.state is State.UNSUPPORTED
     assert re.search(r"pip \d+\.\d+ .*22\.2", old.outcome.reason)
 
