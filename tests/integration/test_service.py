@@ -98,6 +98,7 @@ def workload(*arguments: str, expected: str = "answer 42", rate_per_s: float = 2
         "unit": "request",
         "deadline_s": 60,
         "quick": {"warmups": 0, "values": 1},
+        "full": {"warmups": 0, "values": 1},
         "load": {"connections": 8, "warm_up_requests": WARM_UP, "quick_s": 1, "full_s": 1},
         "benchmarks": [benchmark],
     }
