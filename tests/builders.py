@@ -343,16 +343,17 @@ def make_experiment(variants: Sequence[str] = ("cpython-3.13", "cpython-3.14t"),
     return Experiment.model_validate(data | changes)
 
 
-def make_settings(variants: Sequence[str]) -> Settings:
-    return Settings(
-        quick=True,
-        rounds=3,
-        seed=7,
-        baseline=variants[0],
-        variants=list(variants),
-        workloads=["locks"],
-        profiled=True,
-    )
+def make_settings(variants: Sequence[str], **changes: Any) -> Settings:
+    data = {
+        "quick": True,
+        "rounds": 3,
+        "seed": 7,
+        "baseline": variants[0],
+        "variants": list(variants),
+        "workloads": ["locks"],
+        "profiled": True,
+    }
+    return Settings.model_validate(data | changes)
 
 
 class ScriptedChannel:

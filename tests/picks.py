@@ -150,7 +150,7 @@ def experiment_of(figures: Figures, **changes: Any) -> Experiment:
                 worst = next((one for one in outcomes.values() if one.state is not State.OK), OK)
                 cells.append(make_cell(variant, workload.name, outcome=worst, mode=mode, benchmarks=outcomes))
     data: dict[str, Any] = {
-        "settings": make_settings(names).model_copy(update={"workloads": list(workloads)}),
+        "settings": make_settings(names, workloads=list(workloads)),
         "images": [make_built(name) for name in names],
         "workloads": workloads,
         "cells": cells,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import lzma
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from tests.fakes import Answer, Asked, serving
 from tests.keyring import Keyring
 
 # As a listing of python.org's folder has its releases, and what else there is.
@@ -69,29 +68,20 @@ class Playing:
 def playing(keyring: Keyring) -> Iterator[Playing]:
     """Serve until the end of the block."""
 
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            world.asked.append(self.path)
-            data = world.served.get(self.path)
-            if data is None:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            if length := world.lengths.get(self.path, len(data)):
-                self.send_header("Content-Length", str(length))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(data)
+    def answer(asked: Asked) -> Answer:
+        world.asked.append(asked.path)
+        data = world.served.get(asked.path)
+        if data is None:
+            return Answer(404)
+        if asked.path in world.lengths:
+            told = world.lengths[asked.path]
+            head = f"Content-Length: {told}\r\n" if told else ""
+            return Answer(raw=f"HTTP/1.0 200 OK\r\n{head}\r\n".encode() + data)
+        return Answer(body=data)
 
-        do_HEAD = do_GET  # noqa: N815  the name is http.server's
-
-        def log_message(self, *_: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        world = Playing(f"http://127.0.0.1:{server.server_port}", keyring)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with serving(answer) as port:
+        world = Playing(f"http://127.0.0.1:{port}", keyring)
         yield world
-        server.shutdown()
 
 
 def make_keys(keyring: Keyring, folder: Path) -> Path:

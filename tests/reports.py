@@ -144,7 +144,7 @@ def scaling(variants: int = 3, cores: int = 2) -> tuple[Experiment, Values]:
     experiment = make_experiment(
         labels,
         workloads={"threads": workload},
-        settings=make_settings(labels).model_copy(update={"workloads": ["threads"]}),
+        settings=make_settings(labels, workloads=["threads"]),
         host={**make_experiment().host, "cores": cores},
         cells=[make_cell(label, "threads") for label in labels] + [make_cell(labels[0], "threads", mode="twin")],
         limits=[make_cell("limit", "threads", mode=label.removeprefix("limit+")) for label in limits],

@@ -15,14 +15,20 @@ import pytest
 from ruamel.yaml import YAML
 
 from interlock.catalog import project
-from interlock.cli.main import load_command
 from tests.builders import ROOT, edit
+from tests.test_docs import options_of
 
 CI = ROOT / "examples/ci"
 PUBLISH = ROOT / ".github/workflows/publish.yml"
 RELEASE = ROOT / ".github/workflows/release.yml"
 UPDATE = ROOT / ".github/workflows/update.yml"
 SCHEMAS = {"github-workflow.yml": "vendor.github-workflows", "gitlab-ci.yml": "vendor.gitlab-ci"}
+
+
+def checked(schema: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Hold files against the schema of a system."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(("name", "schema"), SCHEMAS.items())
@@ -32,9 +38,7 @@ def test_an_example_is_valid_by_the_schema_of_its_system_which_refuses_a_word_th
     (tmp_path / name).write_text((CI / name).read_text())
     edit(tmp_path, name, "matrix:", "matricks:")
     transform = ["--data-transform", "gitlab-ci"] if "gitlab" in schema else []
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, "-o", "JSON", *transform]
-    done = subprocess.run([*command, str(CI / name), str(tmp_path / name)], capture_output=True, text=True, check=False)
-    found = json.loads(done.stdout)
+    found = json.loads(checked(schema, CI / name, tmp_path / name, "-o", "JSON", *transform).stdout)
     assert {error["filename"] for error in found["errors"]} == {str(tmp_path / name)}
     assert found["parse_errors"] == []
 
@@ -53,8 +57,7 @@ def test_an_example_calls_commands_and_options_that_there_are(name: str) -> None
     assert {call.split()[0] for call in calls} == {"trial", "claims", "pull", "matrix", "swap"}
     for call in calls:
         command, *words = shlex.split(call.rstrip(")").partition(" > ")[0])
-        known = {option for parameter in load_command(command).params for option in parameter.opts}
-        assert {word for word in words if word.startswith("--")} <= known, call
+        assert {word for word in words if word.startswith("--")} <= options_of(command), call
 
 
 @pytest.mark.parametrize("file", [CI / "github-workflow.yml", UPDATE], ids=lambda file: str(file.name))
@@ -64,42 +67,36 @@ def test_every_action_is_pinned_to_a_commit(file: Path) -> None:
     assert [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one)] == []
 
 
-def test_the_workflow_that_updates_is_valid_has_few_rights_and_installs_what_is_locked() -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(UPDATE)]
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
-    text = UPDATE.read_text(encoding="utf-8")
-    assert YAML(typ="safe").load(text)["permissions"] == {"contents": "write", "pull-requests": "write"}
-    files = re.findall(r"-r (\S+)", text)
-    assert files
-    assert all((ROOT / file).is_file() for file in files)
-
-
 def test_the_hook_for_pre_commit_calls_what_there_is_on_the_files_that_a_swap_reads() -> None:
     (hook,) = YAML(typ="safe").load(ROOT / ".pre-commit-hooks.yaml")
     program, command, *words = shlex.split(hook["entry"])
     assert (program, hook["pass_filenames"], hook["language"]) == ("interlock", False, "python")
-    known = {option for parameter in load_command(command).params for option in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= known
+    assert {word for word in words if word.startswith("--")} <= options_of(command)
     names = ["Dockerfile", "api/Dockerfile.prod", "api.Dockerfile", "compose.yaml", ".devcontainer/devcontainer.json"]
     assert all(re.search(hook["files"], name) for name in names)
     assert not re.search(hook["files"], "docs/Dockerfiles.md")
 
 
 PUSHES, SIGNS = {"contents": "read", "packages": "write"}, {"id-token": "write"}
+# Of a workflow, and of those of its jobs that have their own.
 RIGHTS = {
-    PUBLISH: {"images": PUSHES, "publish": PUSHES | SIGNS},
-    RELEASE: {"package": {"contents": "read", "attestations": "write"} | SIGNS},
+    PUBLISH: {"": {}, "images": PUSHES, "publish": PUSHES | SIGNS},
+    RELEASE: {"": {}, "package": {"contents": "read", "attestations": "write"} | SIGNS},
+    UPDATE: {"": {"contents": "write", "pull-requests": "write"}},
 }
 
 
 @pytest.mark.parametrize("file", RIGHTS, ids=lambda file: str(file.name))
-def test_a_workflow_that_publishes_is_valid_has_few_rights_and_says_where_an_action_is_no_commit(file: Path) -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(file)]
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
-    workflow = YAML(typ="safe").load(file)
-    rights = {name: job["permissions"] for name, job in workflow["jobs"].items()}
-    assert (workflow["permissions"], rights) == ({}, RIGHTS[file])
-    used = re.findall(r"uses: \S+?@(\S+)( # .+)?", file.read_text(encoding="utf-8"))
+def test_a_workflow_is_valid_has_few_rights_installs_what_is_locked_and_says_where_an_action_is_no_commit(
+    file: Path,
+) -> None:
+    assert checked(SCHEMAS["github-workflow.yml"], file).returncode == 0
+    text = file.read_text(encoding="utf-8")
+    workflow = YAML(typ="safe").load(text)
+    rights = {name: job["permissions"] for name, job in workflow["jobs"].items() if "permissions" in job}
+    assert {"": workflow["permissions"], **rights} == RIGHTS[file]
+    assert all((ROOT / locked).is_file() for locked in re.findall(r"-r (\S+\.txt)", text))
+    used = re.findall(r"uses: \S+?@(\S+)( # .+)?", text)
     assert used
     assert all(re.fullmatch(r"[0-9a-f]{40}", version) or comment for version, comment in used)
 

@@ -21,24 +21,23 @@ BUILDS = re.compile(r'toy_variant\(|"build"|images\.build\(|\.build\(catalog')
 # It measures without containers, and its command takes the lock like any other.
 WITHOUT_CONTAINERS = "tests/integration/test_host_engine.py"
 
+FILES = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "tests/integration").glob("test_*.py")}
+
 
 def test_every_file_that_starts_experiments_is_on_a_worker_of_experiments_or_trials() -> None:
-    files = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "tests/integration").glob("test_*.py")}
-    starting = {name for name, text in files.items() if STARTS.search(text)} - {WITHOUT_CONTAINERS}
+    starting = {name for name, text in FILES.items() if STARTS.search(text)} - {WITHOUT_CONTAINERS}
     assert {name for name in starting if group_of(f"{name}::test") not in MEASURING} == set()
     assert len(starting) > 5
 
 
 def test_every_file_that_traces_takes_the_lock_of_experiments() -> None:
-    files = {path.name: path.read_text() for path in (ROOT / "tests/integration").glob("test_*.py")}
-    tracing = {name for name, text in files.items() if TRACES.search(text)}
-    assert {name for name in tracing if "alone_on_the_machine" not in files[name]} == set()
+    tracing = {name for name, text in FILES.items() if TRACES.search(text)}
+    assert {name for name in tracing if "alone_on_the_machine" not in FILES[name]} == set()
     assert tracing
 
 
 def test_no_file_that_builds_images_runs_beside_the_others_that_do() -> None:
-    files = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "tests/integration").glob("test_*.py")}
-    building = {name for name, text in files.items() if BUILDS.search(text)} - {WITHOUT_CONTAINERS}
+    building = {name for name, text in FILES.items() if BUILDS.search(text)} - {WITHOUT_CONTAINERS}
     assert building.isdisjoint(RUNNING)
     assert len(building) > 5
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import importlib.util
 import json
 import os
@@ -11,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cache
@@ -21,8 +19,9 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.main import load_command
 from tests.builders import ROOT
+from tests.fakes import Answer, Asked, as_json, serving
+from tests.test_docs import options_of
 
 nox = pytest.importorskip("nox")
 GOOD = {"name": "a", "version": "1", "vulns": []}
@@ -63,50 +62,56 @@ def test_a_machine_without_uv_is_told_nothing_of_it(caplog: pytest.LogCaptureFix
     assert caplog.messages == ["other news"]
 
 
-class Sessions:
-    """A session of nox whose programs are those of this environment."""
+class StoppedError(Exception):
+    """What a session raises that fails."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
-        self.folder, self.posargs, self.said = folder, words, ""
 
-    def create_tmp(self) -> str:
-        return str(self.folder)
+class Session:
+    """A session of nox that notes what it would run; nothing has to be installed."""
+
+    def __init__(self, *words: str) -> None:
+        self.posargs, self.commands, self.warnings = list(words), list[tuple[str, ...]](), list[str]()
 
     def install(self, *_: str) -> None:
         """All of it is there."""
 
-    def run(self, program: str, *words: str, success_codes: Sequence[int] = (0,)) -> None:
-        argv = [str(Path(sys.executable).parent / program), *words]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        assert done.returncode in success_codes, done.stderr
-        self.said += done.stdout
+    def run(self, *command: str, **_: Any) -> None:
+        self.commands.append(command)
+
+    def warn(self, words: str) -> None:
+        self.warnings.append(words)
 
     def error(self, words: str) -> None:
         raise StoppedError(words)
 
 
-class Service(http.server.BaseHTTPRequestHandler):
-    """An advisory service that speaks as OSV does, and knows of one vulnerable release."""
+class AuditSession(Session):
+    """A session whose programs are those of this environment."""
 
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        known = [{"id": "PYSEC-1", "summary": "s", "details": "d", "affected": [], "aliases": []}]
-        answer = json.dumps({"vulns": known} if asked["package"]["name"] == "bad" else {}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
+    def __init__(self, folder: Path, *words: str) -> None:
+        super().__init__("--vulnerability-service", "osv", "--osv-url", *words)
+        self.folder, self.said = folder, ""
 
-    def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+    def create_tmp(self) -> str:
+        return str(self.folder)
+
+    def run(self, *command: str, success_codes: Sequence[int] = (0,), **_: Any) -> None:
+        argv = [str(Path(sys.executable).parent / command[0]), *command[1:]]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.returncode in success_codes, done.stderr
+        self.said += done.stdout
+
+
+def advised(asked: Asked) -> Answer:
+    """What an advisory service says that speaks as OSV does, and knows of one vulnerable release."""
+    known = [{"id": "PYSEC-1", "summary": "s", "details": "d", "affected": [], "aliases": []}]
+    return as_json({"vulns": known} if json.loads(asked.body)["package"]["name"] == "bad" else {})
 
 
 @pytest.fixture
 def service() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
-        threading.Thread(target=server.serve_forever).start()
-        yield f"http://127.0.0.1:{server.server_port}/v1/query"
-        server.shutdown()
+    with serving(advised) as port:
+        yield f"http://127.0.0.1:{port}/v1/query"
 
 
 @pytest.mark.promise(escapes=True)
@@ -116,7 +121,7 @@ def test_a_vulnerable_dependency_is_named_and_all_licences_are_listed(
 ) -> None:
     (tmp_path / "r.txt").write_text(f"{name}==1.0 --hash=sha256:{'0' * 64}\n")
     monkeypatch.setattr(noxfile(), "files_to_audit", lambda: [str(tmp_path / "r.txt")])
-    session = Sessions(tmp_path, "--vulnerability-service", "osv", "--osv-url", service)
+    session = AuditSession(tmp_path, service)
     with pytest.raises(StoppedError, match=said) if said else nullcontext():
         noxfile().advisories.func(session)
     assert re.search(r"^\| pydantic +\| [\d.]+ +\| MIT", session.said, re.MULTILINE)
@@ -125,9 +130,8 @@ def test_a_vulnerable_dependency_is_named_and_all_licences_are_listed(
 def test_an_advisory_service_that_does_not_answer_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "r.txt").write_text(f"good==1.0 --hash=sha256:{'0' * 64}\n")
     monkeypatch.setattr(noxfile(), "files_to_audit", lambda: [str(tmp_path / "r.txt")])
-    nobody = "http://127.0.0.1:1/v1/query"
     with pytest.raises(StoppedError, match="1 of 1 dependencies"):
-        noxfile().advisories.func(Sessions(tmp_path, "--vulnerability-service", "osv", "--osv-url", nobody))
+        noxfile().advisories.func(AuditSession(tmp_path, "http://127.0.0.1:1/v1/query"))
 
 
 def test_advisories_are_asked_for_of_all_that_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,22 +143,6 @@ def test_advisories_are_asked_for_of_all_that_is_locked(monkeypatch: pytest.Monk
 
     assert named(files) == named(noxfile().LOCKED)
     assert len(files) < len(noxfile().LOCKED)
-
-
-class Noted:
-    """A session of nox that notes what it would run."""
-
-    def __init__(self, *words: str) -> None:
-        self.posargs, self.commands = list(words), list[tuple[str, ...]]()
-
-    def run(self, *command: str) -> None:
-        self.commands.append(command)
-
-    def install(self, *words: str) -> None:
-        """Nothing has to be installed."""
-
-    def error(self, words: str) -> None:
-        raise StoppedError(words)
 
 
 IMAGES = [("train", "a"), ("build", "--cache-from"), ("check", "a"), ("push", "--record")]
@@ -170,36 +158,28 @@ IMAGES = [("train", "a"), ("build", "--cache-from"), ("check", "a"), ("push", "-
     ids=["one platform", "one of several", "the last step"],
 )
 def test_publishing_calls_commands_with_options_that_they_have(words: list[str], steps: list[tuple[str, str]]) -> None:
-    session = Noted(*words)
+    session = Session(*words)
     noxfile().publish.func(session)
     assert [command[1] for command in session.commands] == [name for name, _ in steps]
     assert all(word in command for command, (_, word) in zip(session.commands, steps, strict=True))
     for program, name, *rest in session.commands:
-        known = {option for parameter in load_command(name).params for option in parameter.opts}
         assert program == "interlock"
-        assert {word.partition("=")[0] for word in rest if word.startswith("--")} <= known
+        assert {word.partition("=")[0] for word in rest if word.startswith("--")} <= options_of(name)
         assert ("folder" in rest) == (name in {"push", "publish"})
 
 
 def test_publishing_says_what_it_has_to_be_told() -> None:
     with pytest.raises(StoppedError, match="HOST/NAMESPACE"):
-        noxfile().publish.func(Noted("host.example/team", "folder"))
+        noxfile().publish.func(Session("host.example/team", "folder"))
 
 
-class StoppedError(Exception):
-    """What a session raises that fails."""
-
-
-class SessionHere:
+class SessionHere(Session):
     """A session of nox whose commands run here, without an environment of their own."""
 
-    def __init__(self) -> None:
-        self.posargs: list[str] = []
-        self.commands: list[tuple[str, ...]] = []
-        self.warnings: list[str] = []
-
-    def run(self, *command: str, env: dict[str, str] | None = None, success_codes: Sequence[int] = (0,)) -> None:
-        self.commands.append(command)
+    def run(
+        self, *command: str, env: dict[str, str] | None = None, success_codes: Sequence[int] = (0,), **_: Any
+    ) -> None:
+        super().run(*command)
         plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         plain |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}  # one in place of eight
         done = subprocess.run(
@@ -207,12 +187,6 @@ class SessionHere:
         )
         if done.returncode not in success_codes:
             raise StoppedError(done.returncode)
-
-    def warn(self, words: str) -> None:
-        self.warnings.append(words)
-
-    def error(self, words: str) -> None:
-        raise StoppedError(words)
 
 
 FAIL_ONCE = """

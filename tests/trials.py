@@ -58,9 +58,7 @@ def make_tried(
     labels = [*(label for label in rows if label != OWN_TWIN), *(one for one in ended if one not in rows)]
     data: dict[str, Any] = {
         "command": "interlock trial service --load 'wrk {url}/'",
-        "settings": make_settings(labels).model_copy(
-            update={"workloads": [workload.name], "rounds": 8, "quick": False}
-        ),
+        "settings": make_settings(labels, workloads=[workload.name], rounds=8, quick=False),
         "workloads": {workload.name: workload},
         "images": [make_built(name) for name in dict.fromkeys(split_label(label)[0] for label in labels)],
         "facts": {},

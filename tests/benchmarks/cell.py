@@ -12,10 +12,12 @@ from typing import Any
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import ProjectPaths
 from interlock.engine.build.helper_images import ensure_helper
-from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.docker import connect
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.run import containers, execution, leftovers
 from tests.builders import ROOT
+from tests.integration.images import Images
+from tests.integration.resources import start
 
 OWNER = "benchmark-cell"
 
@@ -36,15 +38,13 @@ class Cell:
 @contextmanager
 def started_cell(files: Mapping[str, bytes]) -> Iterator[Cell]:
     client = connect().client
-    build_options = BuildOptions(ROOT, ProjectPaths.find().cache)
-    (built,) = DockerEngine(client).build(catalogs.load(ROOT), ["cpython-3.13"], build_options, lambda *_: None)
+    built = Images(client, catalogs.load(ROOT), BuildOptions(ROOT, ProjectPaths.find().cache))["cpython-3.13"]
     assert built.base is not None
     programs = {path.name: path.read_bytes() for path in (ROOT / "workloads").glob("*.py")}
     try:
         image_id = ensure_helper(client, ROOT, "instruments", built.base)
         volume = containers.create_instruments_volume(client, OWNER, image_id, {**programs, **files})
-        options = containers.CellOptions(OWNER, volume, None)
-        yield Cell(containers.start_cell(client, built.image_id, options), image_id)
+        yield Cell(start(client, OWNER, built, volume), image_id)
     finally:
         leftovers.clean_up(client, OWNER)
 

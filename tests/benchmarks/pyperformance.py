@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import importlib.resources
 import importlib.util
-import json
 import statistics
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,12 +126,5 @@ def _run(client: Any, container: Any, argv: Sequence[str], seed: int) -> pyperf.
     environment = {"PYTHONPATH": PROGRAMS_AT, "PYTHONHASHSEED": str(seed), "PYTHONDONTWRITEBYTECODE": ""}
     ended = execution.run_process(container, [*ASIDE, *argv], DEADLINE_S, environment)
     assert ended.exit_code == 0, f"{' '.join(argv)}\n{ended.stderr}"
-    (line,) = _json_lines(ended.stdout)
+    (line,) = [line for line in ended.stdout.splitlines() if line.startswith("{")]
     return pyperf.Benchmark.loads(line)
-
-
-def _json_lines(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        if line.startswith("{"):
-            json.loads(line)
-            yield line

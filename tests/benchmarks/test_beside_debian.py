@@ -14,7 +14,6 @@ import random
 import statistics
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,8 +25,8 @@ from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.run import leftovers
 from tests.benchmarks.pyperformance import Program, Task, calibrate, run, start_containers
+from tests.builders import ROOT
 
-ROOT = Path(__file__).parents[2]
 OWNER = "beside-debian"
 DEBIAN = "debian"
 # Variants by the column's name. Those that the project or this machine has not are left out.

@@ -31,11 +31,16 @@ from tests.fuzzing.damage import Form, Target, each, of_text
 from tests.swap.samples import PLAIN
 
 
+def _written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    return path
+
+
 def _swap(name: str) -> Callable[[str, Path], object]:
     def parse(text: str, folder: Path) -> object:
-        path = folder / name
-        path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        read = read_file(path)
+        read = read_file(_written(folder, name, text))
         with contextlib.suppress(SwapError):
             files.reverted_file(name, read)
         return files.swapped_file(name, read, PLAIN, None, paths=True)
@@ -67,13 +72,6 @@ def _requirements(text: str, _: Path) -> object:
 @cache
 def _project() -> tuple[Catalog, FileTexts]:
     return project.load(ROOT), project.read_texts(ROOT)
-
-
-def _written(folder: Path, name: str, text: str) -> Path:
-    path = folder / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    return path
 
 
 @cache
@@ -142,10 +140,6 @@ def _tables() -> list[str]:
     return [(ROOT / f"{name}.toml").read_text(encoding="utf-8") for name in names]
 
 
-def _kinds(*kinds: Any) -> list[Callable[[str, Path], object]]:
-    return [_table(kind) for kind in kinds]
-
-
 def _inventory(text: str, folder: Path) -> object:
     """What ansible-inventory prints is JSON: anything else has no way into it."""
     try:
@@ -181,10 +175,6 @@ def _address(text: str) -> object:
     return options.parse_address(text).url("172.17.0.2")
 
 
-def _load(text: str) -> object:
-    return options.load_words(text)
-
-
 def _names(text: str) -> object:
     """Names of images as they stand in users' files, with variables."""
     name = image_names.parse_name(text)
@@ -212,7 +202,7 @@ OPTIONS: tuple[Callable[[str], object], ...] = (
     _selected,
     _address,
     lambda text: options.exposed_address([text]),
-    _load,
+    options.load_words,
     lambda text: options.settings_of("--env", [text], {"A": "b"}),
     lambda text: require_name(text, "--name"),
     lambda text: parse_registry(text, "--registry"),
@@ -237,7 +227,7 @@ FILES = {
             _workload,
             _claims,
             _sources,
-            *_kinds(Base, Family, Difference),
+            *map(_table, (Base, Family, Difference)),
         ),
         lambda: [*_tomls("workloads/*.toml")(), *_tables()],
     ),

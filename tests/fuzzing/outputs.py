@@ -203,10 +203,6 @@ LOGS = [
 ]
 
 
-def _facts(text: str) -> object:
-    return image.parse_facts(text)
-
-
 Parser = Callable[[str], object]
 LOADS: tuple[Parser, ...] = (
     _figures,
@@ -226,7 +222,7 @@ OUTPUTS = {
     "pip's output": Target(of_text(_pip), lambda: PIP),
     "pip's report": Target(of_text(pip_report.parse_report), _reports, Form.JSON),
     "a process's output": Target(of_text(_said), lambda: SAID, Form.LINES),
-    "an interpreter's facts": Target(of_text(_facts), lambda: ["version=3.13.1\nimplementation=cpython\nthread_flavour=pthread\ngil=on\noptimisation=-O3\nloaded_libraries=a b\nprefix=/usr\n"], refuses=(ValueError,)),
+    "an interpreter's facts": Target(of_text(image.parse_facts), lambda: ["version=3.13.1\nimplementation=cpython\nthread_flavour=pthread\ngil=on\noptimisation=-O3\nloaded_libraries=a b\nprefix=/usr\n"], refuses=(ValueError,)),
     "a load's and a benchmark tool's output": Target(each(*map(of_text, LOADS)), lambda: [GOOD, BAD, DROPPED, LATE, NONE, printed(), PYPERF, f"x\n{PYTEST}\ny", *SAID], Form.LINES),
     "profilers' output": Target(each(*map(of_text, PROFILERS)), cache(_profiles), Form.LINES),
     "the kernel's tables": Target(each(of_text(parse_cpu_used), of_text(parse_memory_bytes)), lambda: KERNEL),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -90,17 +91,12 @@ def _experiments() -> list[str]:
 
 @cache
 def _journals() -> list[str]:
-    sum_of = _sum_of_begun()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, EXPERIMENT_FILE)
+        store.write_json(path, begun())
+        sum_of = untrusted.sha256_of(path)
     first = journal.JournalHeader(experiment=sum_of, workload=make_workload("locks"), facts={})
     return ["\n".join([first.model_dump_json(), *(entry_of(1, block).model_dump_json() for block in (1, 2)), ""])]
-
-
-def _sum_of_begun() -> str:
-    import tempfile  # noqa: PLC0415
-
-    with tempfile.TemporaryDirectory() as there:
-        store.write_json(Path(there) / EXPERIMENT_FILE, begun())
-        return untrusted.sha256_of(Path(there) / EXPERIMENT_FILE)
 
 
 def _small(text: str, folder: Path) -> None:

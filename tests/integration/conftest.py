@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import ImageNotFound
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.variants import Base
+from interlock.engine.build.base import local_tag
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.docker import connect
 from interlock.engine.ownership import OWNER_LABEL, PID, Life, life
@@ -20,12 +26,15 @@ from interlock.engine.run import containers
 from interlock.engine.run.leftovers import clean_up
 from interlock.engine.symbols import symbols_tag
 from interlock.results.experiments import Built
-from tests.builders import ROOT
+from tests.builders import ROOT, Entry
 from tests.conftest import MEASURING, group_of
-from tests.integration import shared
-from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK, Images, alone, make_quick
-from tests.integration.resources import remove_cells
+from tests.integration import registries, shared
+from tests.integration.images import NO_THREADS, QUICK, Images, alone, make_quick
+from tests.integration.plugin import config_with_buildx
+from tests.integration.registries import Registry
+from tests.integration.resources import owned, remove_cells
 from tests.integration.toys import copy_project, make_toy_base
+from tests.integration.wheelhouse import this_machine
 
 ENGINE_TESTS = {"integration", "proofs"}
 
@@ -127,9 +136,62 @@ def volume(client: Any, instruments: str, nothing_left: None, request: pytest.Fi
 
 
 @pytest.fixture
-def project(root: Path, client: Any, tmp_path: Path) -> Path:
-    """A copy of the project with three variants and no workload, for tests that change it; the engine has all bases."""
-    return copy_project(root, tmp_path / "project", [QUICK, FREE_THREADED, NO_THREADS], [])
+def project(root: Path, client: Any, tmp_path: Path) -> Iterator[Path]:
+    """A project without any variant; the images of those that a test adds are gone afterwards."""
+    project = copy_project(root, tmp_path / "project", [], [])
+    yield project
+    for variant in catalogs.load(project).variants.values():
+        for image in client.images.list(filters={"reference": variant.image_tag}):
+            client.images.remove(image.id, force=True)
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's own mirror, a folder in which every source is looked for first."""
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[Registry]:
+    """A registry of the test's own."""
+    with registries.registry(tmp_path / "registry") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def buildx(client: Any, catalog: Catalog, options: BuildOptions, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration of docker's command that has the plugin, which Debian 12 has no package of."""
+    return config_with_buildx(client, catalog, options, tmp_path_factory.mktemp("docker"))
+
+
+@pytest.fixture
+def unreachable(client: Any, catalog: Catalog) -> Iterator[Base]:
+    """A base whose registry does not answer; what is made in its place is removed."""
+    digest = f"{uuid.uuid4().hex}{uuid.uuid4().hex}"
+    reference = f"127.0.0.1:1/debian:trixie-slim@sha256:{digest}"
+    base = catalog.bases["trixie"].model_copy(update={"reference": reference})
+    yield base
+    with suppress(ImageNotFound):
+        client.images.remove(local_tag(base))
+
+
+@pytest.fixture
+def swap(root: Path, monkeypatch: pytest.MonkeyPatch, entry: Entry) -> Entry:
+    """Runs `interlock swap` in the project."""
+    monkeypatch.chdir(root)
+    return partial(entry, "swap")
+
+
+@pytest.fixture(scope="module")
+def here(client: Any) -> Iterator[str]:
+    """This machine's address for containers, which pip trusts without a certificate."""
+    address = this_machine(client)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_TRUSTED_HOST", address)
+        yield address
 
 
 # Audits, doctors, what other files' tests own, images that are proved, verified or listed, and swaps that are tried, on
@@ -161,12 +223,7 @@ def leftovers(client: Any, is_looked_at: Callable[[str], bool]) -> dict[str, str
 
     What another process is at work on is another worker's, or of an experiment of the user's.
     """
-    owned = {"label": OWNER_LABEL}
-    found = {
-        **{one.id: one.labels for one in client.containers.list(all=True, filters=owned, ignore_removed=True)},
-        **{one.id: one.attrs["Labels"] for one in client.networks.list(filters=owned)},
-        **{one.id: one.attrs["Labels"] for one in client.volumes.list(filters=owned)},
-    }
+    found = owned(client)
     mine = {one: labels for one, labels in found.items() if labels.get(PID) == str(os.getpid())}
     left = mine | {one: labels for one, labels in found.items() if life(labels) is not Life.LIVING}
     return {one: labels[OWNER_LABEL] for one, labels in left.items() if is_looked_at(labels[OWNER_LABEL])}

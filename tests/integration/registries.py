@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HOST = "127.0.0.1"
 STOP_S = 10
@@ -42,6 +43,15 @@ class Registry:
             self.process.terminate()
             self.process.wait(timeout=STOP_S)
             self.process = None
+
+
+def push(client: Any, source: str, name: str) -> str:
+    """Push an image by another name, which it keeps here; return the digest that the registry has it by."""
+    client.images.get(source).tag(*name.rsplit(":", 1))
+    said = list(client.api.push(*name.rsplit(":", 1), stream=True, decode=True))
+    digests = [str(line["aux"]["Digest"]) for line in said if "aux" in line]
+    assert digests, said
+    return digests[0]
 
 
 @contextmanager

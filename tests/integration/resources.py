@@ -1,4 +1,4 @@
-"""Where tests measure in the real engine: what an experiment would set up for one variant."""
+"""Where tests measure in the real engine: what an experiment would set up for one variant, and what is left of it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import USUAL, Needs, Surroundings
 from interlock.engine.run import containers, execution, leftovers
 from interlock.measure.cells import Resources
-from interlock.measure.watching import Observers
 from interlock.results.experiments import Built
-from tests.builders import ROOT, make_settings
+from tests import builders
+from tests.builders import ROOT
 
 
 def make_resources(
@@ -24,15 +24,19 @@ def make_resources(
     """Everything under this owner, who cleans up after it; what is written goes into the folder."""
     protocol = (ROOT / "workloads/protocol.py").read_bytes()
     needs = Needs(ROOT, [image], {"protocol.py": protocol, **programs}, ["server", "load"])
-    return Resources(
-        workspace=DockerEngine(client).set_up(owner, needs),
-        folder=folder,
-        host="box",
-        probe=None,
-        settings=make_settings(["cpython-2.7"]),
-        watching=Observers(lambda _: None),
-        programs=frozenset(programs),
-    )
+    workspace = DockerEngine(client).set_up(owner, needs)
+    return builders.make_resources(workspace=workspace, folder=folder, programs=frozenset(programs))
+
+
+def owned(client: DockerClient, label: str = OWNER_LABEL, value: object = None) -> dict[str, Mapping[str, str]]:
+    """The labels of all containers, networks and volumes, by id, that have this label, with this value if there is one.
+
+    Others start and remove theirs meanwhile.
+    """
+    filters = {"label": label if value is None else f"{label}={value}"}
+    found = {one.id: one.labels for one in client.containers.list(all=True, filters=filters, ignore_removed=True)}
+    others = [*client.networks.list(filters=filters), *client.volumes.list(filters=filters)]
+    return {**found, **{one.id: one.attrs["Labels"] for one in others}}
 
 
 def clean(client: DockerClient, prefix: str) -> list[str]:
@@ -56,12 +60,26 @@ def remove_cells(client: DockerClient, owner: str) -> None:
             volume.remove(force=True)
 
 
-def start(client: DockerClient, owner: str, image: Built, volume: str, surroundings: Surroundings = USUAL) -> Container:
-    """A cell without a network."""
-    return containers.start_cell(client, image.image_id, containers.CellOptions(owner, volume, None, surroundings))
+def start(
+    client: DockerClient,
+    owner: str,
+    image: Built,
+    volume: str,
+    surroundings: Surroundings = USUAL,
+    network: str | None = None,
+) -> Container:
+    """A cell, without a network unless one is named."""
+    options = containers.CellOptions(owner, volume, network, surroundings)
+    return containers.start_cell(client, image.image_id, options)
 
 
-def said(cell: Container, *argv: str, environment: dict[str, str] | None = None) -> str:
+def run(client: DockerClient, image_id: str | None, *command: str) -> str:
+    """What a container of an image prints that has no network and is gone afterwards."""
+    output: bytes = client.containers.run(image_id, list(command) or None, remove=True, network_mode="none")
+    return output.decode().strip()
+
+
+def said(cell: Container, *argv: str, environment: Mapping[str, str] | None = None) -> str:
     """What a process in the cell printed; it must have ended well."""
     ended = execution.run_process(cell, list(argv), 60, environment)
     assert ended.exit_code == 0, ended.stderr

@@ -26,10 +26,12 @@ from interlock.engine.packages.kept_wheels import CACHE_VOLUME
 from interlock.errors import RequirementsError
 from interlock.results.answers import Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, State
+from interlock.untrusted import read_text
 from tests.apart import command
 from tests.builders import Entry
 from tests.integration import wheelhouse
 from tests.integration.images import NO_THREADS, QUICK, Images
+from tests.integration.resources import owned
 from tests.integration.toys import copy_project
 
 Auditing = Callable[..., list[VariantAudit]]
@@ -108,25 +110,18 @@ def alone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def here(client: Any) -> Iterator[str]:
-    """This machine's address for containers, which pip trusts without a certificate."""
-    address = wheelhouse.this_machine(client)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PIP_TRUSTED_HOST", address)
-        yield address
-
-
-@pytest.fixture(scope="module")
 def url(here: str) -> Iterator[str]:
     with wheelhouse.index(PACKAGES, host=here) as address:
         yield address
 
 
 def auditing(client: Any, catalog: Catalog, root: Path, image: Built) -> Auditing:
-    """Audits the lines of a file, in this image unless others are named."""
+    """Audits the lines of files, in this image unless others are named."""
 
-    def run_audit(file: Path, images: Sequence[Built] | None = None, modules: Sequence[str] = ()) -> list[VariantAudit]:
-        wanted = dependency_files.read([str(file)], lambda path: path.read_text(encoding="utf-8"), Path.exists)
+    def run_audit(
+        *files: Path, images: Sequence[Built] | None = None, modules: Sequence[str] = ()
+    ) -> list[VariantAudit]:
+        wanted = dependency_files.read([*map(str, files)], read_text, Path.exists)
         asked = replace(wanted, modules=list(modules))
         return audit.audit(client, catalog, root, images or [image], asked, lambda *_: None)
 
@@ -343,7 +338,7 @@ def test_a_variant_whose_pip_cannot_be_asked_is_unsupported_and_says_why(
     run: Auditing, built: Images, tmp_path: Path
 ) -> None:
     (tmp_path / "r.txt").write_text("six\n")
-    (none,) = run(tmp_path / "r.txt", [built[NO_THREADS]])
+    (none,) = run(tmp_path / "r.txt", images=[built[NO_THREADS]])
     assert none.outcome.state is State.UNSUPPORTED
     assert re.search(r"\bpip\b", none.outcome.reason)
 
@@ -369,13 +364,6 @@ def test_the_command_is_a_gate_with_a_table_or_json(
     assert [one["name"] for one in audited["packages"]] == ["toy-library", "toy-switcher", "toy-user"]
 
 
-def made_by(client: Any, process_id: int) -> set[str]:
-    """Containers and volumes of one process: other workers have audits at the same time."""
-    made = {"label": f"{PID}={process_id}"}
-    found = [*client.containers.list(all=True, filters=made, ignore_removed=True), *client.volumes.list(filters=made)]
-    return {one.id for one in found}
-
-
 def test_an_interrupted_audit_leaves_nothing_behind(
     client: Any, alone: Path, quick: Built, here: str, tmp_path: Path
 ) -> None:
@@ -389,14 +377,14 @@ def test_an_interrupted_audit_leaves_nothing_behind(
             assert process.stdout is not None
             assert any("building toy-slow" in line for line in process.stdout)
             time.sleep(1)
-            during = made_by(client, process.pid)
+            during = owned(client, PID, process.pid)
             process.send_signal(signal.SIGINT)
             _, said = process.communicate()
             watchdog.cancel()
     assert process.returncode == 130
     assert "interrupted" in said
     assert len(during) > 1
-    assert made_by(client, process.pid) == set()
+    assert owned(client, PID, process.pid) == {}
     assert CACHE_VOLUME in {volume.name for volume in client.volumes.list()}
 
 
@@ -415,9 +403,7 @@ wheels = [{{ url = "{url}/{file}", hashes = {{ sha256 = "{sum}" }} }}]
 """
 
 
-def test_of_a_lock_what_the_variants_own_markers_ask_for_is_audited(
-    client: Any, catalog: Catalog, root: Path, quick: Built, url: str, tmp_path: Path
-) -> None:
+def test_of_a_lock_what_the_variants_own_markers_ask_for_is_audited(run: Auditing, url: str, tmp_path: Path) -> None:
     assert sys.version_info[:2] != (3, 13), "this process's markers would be the variant's"
     text = PYLOCK
     for version, marker in (("1.0", "python_version == '3.13' and 'default' in dependency_groups"), ("2.0", HERE)):
@@ -426,8 +412,6 @@ def test_of_a_lock_what_the_variants_own_markers_ask_for_is_audited(
         text += LOCKED.format(version=version, marker=marker, url=url, file=file, sum=checked)
     (tmp_path / "pylock.toml").write_text(text)
     (tmp_path / "where.txt").write_text(f"--index-url {url}\n")
-    names = [str(tmp_path / name) for name in ("where.txt", "pylock.toml")]
-    wanted = dependency_files.read(names, lambda path: path.read_text(encoding="utf-8"), Path.exists)
-    (found,) = audit.audit(client, catalog, root, [quick], wanted, lambda *_: None)
+    (found,) = run(tmp_path / "where.txt", tmp_path / "pylock.toml")
     assert [(one.name, one.version, one.origin) for one in found.packages] == [("toy-versions", "1.0", Origin.WHEEL)]
     assert "pylock.toml:7 toy-versions==1.0" in found.packages[0].requirement

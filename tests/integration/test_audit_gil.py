@@ -13,7 +13,7 @@ from interlock.catalog.variants import Gil
 from interlock.results.answers import VariantAudit
 from tests.integration import wheelhouse
 from tests.integration.images import FREE_THREADED, Images
-from tests.integration.test_audit import auditing, here, packages  # noqa: F401  here is a fixture
+from tests.integration.test_audit import auditing, packages
 from tests.integration.toys import copy_project, interlock
 
 PACKAGES = dict(
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def requirements(here: str, tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: F811
+def requirements(here: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A file of all the toys, while an index has them."""
     with wheelhouse.index(PACKAGES, host=here) as url:
         file = tmp_path_factory.mktemp("audit") / "requirements.txt"
@@ -67,8 +67,7 @@ def test_who_switches_the_gil_on_does_not_pass_the_gate(
 ) -> None:
     # Without its control, which would be audited with it.
     alone = copy_project(root, tmp_path / "project", [FREE_THREADED], [])
-    bad = interlock(alone, "audit", "--variants", FREE_THREADED, "-r", str(requirements), "--json")
-    assert bad.returncode == 1
+    bad = interlock(alone, "audit", "--variants", FREE_THREADED, "-r", str(requirements), "--json", code=1)
     error = json.loads(bad.stderr)["error"]
     assert error["kind"] == "AuditError"
     assert f"toy-switcher 1.0 on {FREE_THREADED}" in error["message"]

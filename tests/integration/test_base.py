@@ -3,47 +3,25 @@
 from __future__ import annotations
 
 import io
-import uuid
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from docker.errors import ImageNotFound
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Base
 from interlock.engine.build.base import LABEL, ensure_base, find_base, local_tag
-from interlock.results.experiments import BaseImage
-from tests.integration import registries
-
-
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[str]:
-    """The address of a registry of the test's own."""
-    with registries.registry(tmp_path / "registry") as started:
-        yield started.address
-
-
-@pytest.fixture
-def real_base(client: Any, catalog: Catalog, tmp_path: Path) -> BaseImage:
-    return ensure_base(client, catalog.bases["trixie"], tmp_path, print)
-
-
-def pinned(catalog: Catalog, reference: str) -> Base:
-    return catalog.bases["trixie"].model_copy(update={"reference": reference})
+from tests.integration.registries import Registry, push
 
 
 def test_a_registry_that_answers_is_used_and_recorded(
-    client: Any, catalog: Catalog, registry: str, real_base: BaseImage, tmp_path: Path
+    client: Any, catalog: Catalog, registry: Registry, tmp_path: Path
 ) -> None:
-    repository = f"{registry}/debian"
-    client.images.get(real_base.image_id).tag(repository, "trixie-slim")
-    pushed = list(client.api.push(repository, "trixie-slim", stream=True, decode=True))
-    digest = next(event["aux"]["Digest"] for event in pushed if "aux" in event)
-    client.images.remove(f"{repository}:trixie-slim")
-    base = pinned(catalog, f"{repository}:trixie-slim@{digest}")
+    real_base = ensure_base(client, catalog.bases["trixie"], tmp_path, print)
+    name = f"{registry.address}/debian:trixie-slim"
+    digest = push(client, real_base.image_id, name)
+    client.images.remove(name)
+    base = catalog.bases["trixie"].model_copy(update={"reference": f"{name}@{digest}"})
     try:
         assert find_base(client, base) is None
         found = ensure_base(client, base, tmp_path, print)
@@ -52,16 +30,6 @@ def test_a_registry_that_answers_is_used_and_recorded(
         assert find_base(client, base) == found
     finally:
         client.images.remove(base.reference)
-
-
-@pytest.fixture
-def unreachable(client: Any, catalog: Catalog) -> Iterator[Base]:
-    """A base whose registry does not answer; what is made in its place is removed."""
-    digest = f"{uuid.uuid4().hex}{uuid.uuid4().hex}"
-    base = pinned(catalog, f"127.0.0.1:1/debian:trixie-slim@sha256:{digest}")
-    yield base
-    with suppress(ImageNotFound):
-        client.images.remove(local_tag(base))
 
 
 @pytest.mark.promise(escapes=True)

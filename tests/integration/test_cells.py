@@ -104,8 +104,7 @@ def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
     network = containers.create_network(client, OWNER)
     environment = {"SINGLE_MIB": "1", "MANY_FILES": "2", "MANY_MIB": "1"}
     server = containers.start_server(client, OWNER, ensure_helper(client, root, "server", base), network, environment)
-    options = containers.CellOptions(OWNER, volume, network)
-    cell = containers.start_cell(client, built[QUICK].image_id, options)
+    cell = start(client, OWNER, built[QUICK], volume, network=network)
     url = containers.server_url(server, network)
     fetch = f"import urllib.request; print(urllib.request.urlopen('{url}/manifest').read().decode())"
     manifest = execution.run_process(cell, ["python", "-c", fetch], deadline_s=30).stdout
@@ -120,7 +119,7 @@ def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
     options_line = said(cell, "grep", "^options", "/etc/resolv.conf").split()
     assert {"timeout:1", "attempts:1"} <= set(options_line)
     listening = "import socket; print(socket.getnameinfo(('0.0.0.0', 80), socket.NI_NUMERICSERV)[0])"
-    assert said(cell, "python", "-c", listening).strip() == "all-addresses"
+    assert said(cell, "python", "-c", listening) == "all-addresses"
 
 
 # What it is and has, what it can write to, and whether it reaches the address that is its only argument.
@@ -162,8 +161,7 @@ def test_a_cell_has_what_is_documented_and_no_more(
     client: Any, built: Images, volume: str, rights: list[Right], user: int, writes: list[str]
 ) -> None:
     network = containers.create_network(client, OWNER)
-    options = containers.CellOptions(OWNER, volume, network, Surroundings(tuple(rights)))
-    cell = containers.start_cell(client, built[QUICK].image_id, options)
+    cell = start(client, OWNER, built[QUICK], volume, Surroundings(tuple(rights)), network)
     pool = client.networks.get(network).attrs["IPAM"]["Config"][0]
     usual = client.networks.get("bridge").attrs["IPAM"]["Config"][0]
     hosts = [one["Gateway"] for one in (pool, usual) if "Gateway" in one]

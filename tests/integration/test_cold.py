@@ -99,11 +99,10 @@ def test_a_cold_benchmark_is_proved_cold_beside_a_hot_one(
 ) -> None:
     project = copy_project(root, tmp_path / "project", [NO_THREADS], [])
     (project / "workloads/own.toml").write_text(LIBRARY)
-    done = interlock(
+    interlock(
         project, "matrix", "--variants", NO_THREADS, "--workloads", "own", "--quick", "--rounds", "2",
         "--results", str(tmp_path / "results"),
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
     folder = store.latest_experiment(tmp_path / "results")
     described = store.read_experiment(folder)
     outcomes = {cell.label: cell.benchmarks for cell in described.cells}

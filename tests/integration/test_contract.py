@@ -15,7 +15,7 @@ from interlock.engine.build import contract
 from interlock.engine.build.contract import INSIDE, ContractFinding, ContractState, examine
 from interlock.engine.build.one_build import run_build
 from interlock.errors import BuildError, EngineError
-from tests.integration.images import NO_THREADS, QUICK, Images
+from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK, Images
 from tests.integration.toys import copy_project, interlock, toy_tarball, toy_variant
 
 # Each line breaks one promise.
@@ -66,7 +66,7 @@ def variant(catalog: Catalog) -> Variant:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [QUICK, NO_THREADS])
+@pytest.mark.parametrize("name", [NO_THREADS, FREE_THREADED])
 def test_an_image_keeps_its_contract_but_for_what_it_declares(
     client: Any, catalog: Catalog, built: Images, name: str
 ) -> None:
@@ -127,17 +127,18 @@ def test_an_image_that_is_not_there_is_an_error_that_says_how_to_build_it(client
 
 def test_checking_what_is_not_built_fails(project: Path, tmp_path: Path) -> None:
     toy_variant(project, "toy-unbuilt", "unbuilt.tgz", toy_tarball(tmp_path / "mirror", "unbuilt.tgz"))
-    named = interlock(project, "check", "toy-unbuilt")
-    assert named.returncode == BuildError.exit_code
+    named = interlock(project, "check", "toy-unbuilt", code=BuildError.exit_code)
     assert "interlock build toy-unbuilt" in named.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
-def test_checking_all_skips_what_is_not_built_unless_that_is_all(root: Path, tmp_path: Path) -> None:
+def test_all_that_is_built_is_checked_and_keeps_its_contract_and_what_is_not_is_skipped_unless_that_is_all(
+    root: Path, tmp_path: Path
+) -> None:
     project = copy_project(root, tmp_path / "project", [QUICK], [])
     toy_variant(project, "toy-unbuilt", "unbuilt.tgz", toy_tarball(tmp_path / "mirror", "unbuilt.tgz"))
     assert "skip    toy-unbuilt" in interlock(project, "check").stdout
     alone = copy_project(root, tmp_path / "alone", [], [])
     toy_variant(alone, "toy-unbuilt", "unbuilt.tgz", "0" * 64)
-    assert interlock(alone, "check").returncode == BuildError.exit_code
+    interlock(alone, "check", code=BuildError.exit_code)

@@ -130,20 +130,13 @@ def small(root: Path, tmp_path: Path) -> Path:
     return copy_project(root, tmp_path / "project", [QUICK], [])
 
 
-def run_small(
-    project: Path, *options: str, environment: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    words = ("matrix", *ALL, "--quick", "--rounds", "2", "--no-profile", *options)
-    return interlock(project, *words, environment=environment)
-
-
 def test_a_mode_is_measured_beside_the_plain_baseline(root: Path, tmp_path: Path) -> None:
     small = copy_project(root, tmp_path / "project", [QUICK, RELEASED], [])
     add_workload(small, "good", GOOD)
     add_mode(small, QUICK)
     older = catalogs.load(small).variants[RELEASED].versions[-1]
-    done = run_small(small, "--variants", f"{QUICK}+waking", environment={VERSIONS: f"{RELEASED}={older}"})
-    assert done.returncode == 0, done.stdout + done.stderr
+    words = ("--variants", f"{QUICK}+waking", "--workloads", "all", "--quick", "--rounds", "2", "--no-profile")
+    interlock(small, "matrix", *words, environment={VERSIONS: f"{RELEASED}={older}"})
     # The releases of one run are not what the project's files are generated from.
     assert "ARG SOURCE=" in (small / f"dockerfiles/{RELEASED}/Dockerfile").read_text(encoding="utf-8")
     described = store.read_experiment(store.latest_experiment(small / "results"))
@@ -174,8 +167,7 @@ def test_an_experiment_that_was_ended_goes_on_with_what_it_has(small: Path) -> N
     assert (folder / "report.md").is_file()
     (done,) = folder.glob(f"*/{QUICK}/a-good.json")
     complete, when = done.read_bytes(), done.stat().st_mtime_ns
-    again = interlock(small, "matrix", "--resume", folder.name)
-    assert again.returncode == 0, again.stdout + again.stderr
+    interlock(small, "matrix", "--resume", folder.name)
     after = store.read_experiment(folder)
     assert (after.unfinished, after.ended_by) == ([], "")
     assert after.started == before.started

@@ -27,7 +27,7 @@ from interlock.measure.workload import measure_workload
 from interlock.results import store
 from interlock.results.experiments import BaseImage, State, Subject
 from tests.apart import command
-from tests.builders import ROOT, edit
+from tests.builders import ROOT, edit, make_workload
 from tests.integration.images import QUICK, Images
 from tests.integration.resources import make_resources
 from tests.integration.toys import GOOD, REPORT, add_workload, copy_project, interlock, toy_variant
@@ -95,7 +95,7 @@ def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go
     # A benchmark's own deadline goes before the workload's.
     edit(project, "workloads/f-hangs.toml", 'name = "only"\n', 'name = "only"\ndeadline_s = 2\n')
     add_workload(project, "z-good", GOOD)
-    assert interlock(project, "render").returncode == 0
+    interlock(project, "render")
     with start(project, "--variants", f"{QUICK},toy-lost") as process:
         out, errors = process.communicate(timeout=1500)
     assert process.returncode == WorkloadError.exit_code, out + errors
@@ -140,20 +140,14 @@ def shared(client: Any, tmp_path_factory: pytest.TempPathFactory, built: Images)
 
 
 def patient(mebibytes: int) -> Workload:
-    return Workload.model_validate(
-        {
-            "name": "patient",
-            "summary": "a slow download",
-            "program": "patient.py",
-            "unit": "download",
-            "deadline_s": 120,
-            "quick": {"warmups": 0, "values": 1},
-            "full": {"warmups": 0, "values": 1},
-            "server": {"environment": {"SINGLE_MIB": str(mebibytes), "MANY_FILES": "1"}},
-            "benchmarks": [
-                {"name": "only", "arguments": ["--server", "{server}"], "metric": {"label": "s", "scale": 1}}
-            ],
-        }
+    return make_workload(
+        "patient",
+        program="patient.py",
+        unit="download",
+        deadline_s=120,
+        quick={"warmups": 0, "values": 1},
+        server={"environment": {"SINGLE_MIB": str(mebibytes), "MANY_FILES": "1"}},
+        benchmarks=[{"name": "only", "arguments": ["--server", "{server}"], "metric": {"label": "s", "scale": 1}}],
     )
 
 

@@ -30,7 +30,7 @@ def run_as_printed(folder: Path, line: str, own: dict[str, str]) -> str:
     # A swap without --write is a dry run already.
     can_be_dry = name != "swap" and any("--dry-run" in one.opts for one in load_command(name).params)
     dry = ["--dry-run"] if can_be_dry else []
-    done = interlock(folder, name, *words, *dry, environment=own)
+    done = interlock(folder, name, *words, *dry, environment=own, code=None)
     if name == "audit" and done.returncode == NOT_BUILT:
         # An audit builds no interpreter: it names the command that does, which is then the next one.
         return "\n".join(f"next {command}" for command in re.findall("`(interlock build .+?)`", done.stderr))

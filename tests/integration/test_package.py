@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 from packaging.metadata import Metadata
 
+from interlock.engine.build.sources import tar_of
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.results.answers import Audit, Pick
 from interlock.results.experiments import Built
@@ -103,20 +102,10 @@ def installed(wheel: Path, client: Any, quick: Built, tmp_path_factory: pytest.T
     )
     try:
         files = [path for path in house.rglob("*") if path.is_file()]
-        box.put_archive("/", packed({f"env/{path.relative_to(house)}": path.read_bytes() for path in files}))
+        box.put_archive("/", tar_of({f"env/{path.relative_to(house)}": path.read_bytes() for path in files}))
         yield box
     finally:
         box.remove(force=True)
-
-
-def packed(files: dict[str, bytes]) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        for name, data in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            tar.addfile(entry, io.BytesIO(data))
-    return stream.getvalue()
 
 
 def run(box: Any, *words: str, code: int = 0) -> str:
@@ -155,7 +144,7 @@ def test_a_pick_needs_no_engine_and_no_results_of_ones_own(installed: Any) -> No
 
 
 def test_a_swap_is_written_and_taken_back(installed: Any) -> None:
-    installed.put_archive("/srv", packed({"Dockerfile": DOCKERFILE.encode()}))
+    installed.put_archive("/srv", tar_of({"Dockerfile": DOCKERFILE.encode()}))
     run(installed, "swap", "--to", QUICK, "--local", "--write")
     assert b"interlock/python:" in installed.exec_run("cat /srv/Dockerfile").output
     run(installed, "swap", "--revert", "--write")
@@ -167,7 +156,7 @@ def test_the_doctor_says_what_is_read_and_an_audit_runs_on_the_image_that_a_clon
 ) -> None:
     variant = built[QUICK].variant
     name, wheel = TOY
-    installed.put_archive("/srv", packed({"requirements.txt": f"./{name}\n".encode(), name: wheel}))
+    installed.put_archive("/srv", tar_of({"requirements.txt": f"./{name}\n".encode(), name: wheel}))
     said = installed.exec_run([*INTERLOCK, "doctor"], environment=RUN, workdir="/srv").output.decode()
     assert re.search(r"^ok +project: Interlock \d\S* ", said, re.M)
     assert "/home/.local/share/interlock/results" in said

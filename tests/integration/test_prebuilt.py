@@ -16,8 +16,9 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog
 from interlock.engine.build import contract
 from interlock.results.experiments import Built, State
-from tests.integration.test_sources import add, build, log_of, project, run, served, toy  # noqa: F401  project is a fixture
-from tests.integration.toys import ANSWERS, TOYS, add_source
+from tests.integration.resources import run
+from tests.integration.test_sources import add, build, log_of, served
+from tests.integration.toys import ANSWERS, TOYS
 
 MACHINE = platform.machine()
 OTHER = {"x86_64": "aarch64"}.get(MACHINE, "x86_64")
@@ -69,7 +70,7 @@ def sum_of(folder: Path) -> str:
     return hashlib.sha256((folder / FILE).read_bytes()).hexdigest()
 
 
-def add_archive(project: Path, name: str, sums: dict[str, str], *places: str, base: str = TOYS, **proof: str) -> None:  # noqa: F811
+def add_archive(project: Path, name: str, sums: dict[str, str], *places: str, base: str = TOYS, **proof: str) -> None:
     """A variant whose interpreter is an archive for these machines."""
     text = (
         '[prefix]\nplaces = ["/nowhere/{machine}"]\n[prefix.archive]\nfile = "python-{machine}.tar.gz"\n'
@@ -107,11 +108,7 @@ MOVED = {
 }
 
 
-def test_an_archive_is_fetched_for_this_machine_unpacked_and_proved(
-    client: Any,
-    project: Path,  # noqa: F811
-    tmp_path: Path,
-) -> None:
+def test_an_archive_is_fetched_for_this_machine_unpacked_and_proved(client: Any, project: Path, tmp_path: Path) -> None:
     (tmp_path / "lib/python9.9").mkdir(parents=True)
     said = f"build_time_vars = {json.dumps(BUILT, indent=1)}\n"
     (tmp_path / "lib/python9.9/_sysconfigdata__toy.py").write_text(said, encoding="utf-8")
@@ -139,11 +136,7 @@ def test_an_archive_is_fetched_for_this_machine_unpacked_and_proved(
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_left")
 def test_a_relocated_interpreter_becomes_an_image_that_keeps_the_contract(
-    client: Any,
-    catalog: Catalog,
-    quick: Built,
-    project: Path,  # noqa: F811
-    archive: Path,
+    client: Any, catalog: Catalog, quick: Built, project: Path, archive: Path
 ) -> None:
     one = catalog.variants[quick.variant]
     proof = {"version": one.version, "optimisation": one.proof.optimisation}
@@ -159,36 +152,21 @@ def test_a_relocated_interpreter_becomes_an_image_that_keeps_the_contract(
     assert said == "/usr/local True /usr/local /usr/local/include/python3.13 cc c++ ar"
 
 
-def test_an_archive_with_another_sum_is_refused(
-    client: Any,
-    project: Path,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (tmp_path / "mirror").mkdir()
-    (tmp_path / "mirror" / FILE).write_bytes(b"another file")
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+def test_an_archive_with_another_sum_is_refused(client: Any, project: Path, mirror: Path) -> None:
+    (mirror / FILE).write_bytes(b"another file")
     add_archive(project, "toy-changed", {MACHINE: "1" * 64}, NOWHERE)
     (image,) = build(client, project, "toy-changed")
     assert image.outcome.state is State.FAILED
-    assert f"sha256 is {sum_of(tmp_path / 'mirror')}" in image.outcome.reason
+    assert f"sha256 is {sum_of(mirror)}" in image.outcome.reason
     tag = catalogs.load(project).variants["toy-changed"].image_tag
     assert not client.images.list(filters={"reference": tag})
 
 
-def test_an_archive_that_no_place_has_is_unavailable_and_does_not_stop_another(
-    client: Any,
-    project: Path,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+@pytest.mark.usefixtures("mirror")
+def test_an_archive_that_no_place_has_or_of_another_machine_is_unavailable(client: Any, project: Path) -> None:
     add_archive(project, "toy-away", {MACHINE: "1" * 64}, NOWHERE)
     add_archive(project, "toy-of-another-machine", {OTHER: "1" * 64}, NOWHERE)
-    source = add_source(project, "toy.tgz", toy(tmp_path / "mirror"))
-    add(project, "toy-there", "[interpreter]\n", f'source = "{source}"', base=TOYS)
-    away, of_another, there = build(client, project, "toy-away", "toy-of-another-machine", "toy-there")
+    away, of_another = build(client, project, "toy-away", "toy-of-another-machine")
     assert (away.outcome.state, of_another.outcome.state) == (State.UNAVAILABLE, State.UNAVAILABLE)
     assert away.outcome.reason.startswith("127.0.0.1:1: ")
     assert MACHINE in of_another.outcome.reason
-    assert there.outcome.state is State.OK, there.outcome.reason

@@ -16,18 +16,18 @@ import pytest
 
 from interlock.catalog.workloads import Workload
 from interlock.engine.agent import LAUNCH
-from interlock.engine.run import containers, execution, profiler
+from interlock.engine.run import execution, profiler
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import EngineError, TracerError
 from interlock.measure import probes, processes, profiling
-from interlock.measure.cells import Cell, Resources, open_session
+from interlock.measure.cells import Cell, open_session
 from interlock.measure.counts import parse_bpf, parse_strace
 from interlock.measure.probes import best_probe
-from interlock.measure.watching import Observers
 from interlock.results.experiments import Subject
 from interlock.results.profiles import BenchmarkProfile, Method, PhaseCounts, Probe
-from tests.builders import make_settings
+from tests.builders import make_resources
 from tests.integration.images import QUICK, Images
+from tests.integration.resources import said, start
 
 OWNER = f"test-profiler-{os.getpid()}"
 TRUTH = "/interlock/workloads/truth"
@@ -69,20 +69,10 @@ def programs(root: Path, truth: bytes) -> dict[str, bytes]:
     return {**committed, "truth": truth, "wakes.py": WAKES.encode()}
 
 
-def open_cell(client: Any, built: Images, volume: str, variant: str = QUICK) -> Any:
-    options = containers.CellOptions(OWNER, volume, None)
-    return containers.start_cell(client, built[variant].image_id, options)
-
-
-def run(cell: Any, *argv: str, environment: dict[str, str] | None = None) -> None:
-    ended = execution.run_process(cell, [LAUNCH, "--", *argv], 60, environment)
-    assert ended.exit_code == 0, ended.stderr
-
-
 def count(instruments_image: str, cell: Any, *argv: str) -> str:
     """What the profiler printed of a process in the cell."""
     with profiler.counting(instruments_image, OWNER, cell) as counting:
-        run(cell, *argv)
+        said(cell, LAUNCH, "--", *argv)
         counting.stop()
     return counting.text
 
@@ -135,7 +125,7 @@ def test_every_known_count_matches_exactly_and_nothing_is_lost(
     told_by: str,
 ) -> None:
     monkeypatch.setattr(profiler, "HOST_CGROUPS", cgroups)
-    text = count(instruments_image, open_cell(client, built, volume), *START_TRUTH)
+    text = count(instruments_image, start(client, OWNER, built[QUICK], volume), *START_TRUTH)
     assert f'"filter": "{told_by}"' in text
     assert_exact(text)
 
@@ -149,12 +139,12 @@ def test_two_cells_profiled_at_once_do_not_see_each_other(
     def profile_one(cell: Any) -> None:
         with profiler.counting(instruments_image, OWNER, cell) as counting:
             both_ready.wait()
-            run(cell, *START_TRUTH)
+            said(cell, LAUNCH, "--", *START_TRUTH)
             both_ready.wait()
             counting.stop()
         texts.append(counting.text)
 
-    opened = [open_cell(client, built, volume) for _ in range(2)]
+    opened = [start(client, OWNER, built[QUICK], volume) for _ in range(2)]
     threads = [threading.Thread(target=profile_one, args=(cell,)) for cell in opened]
     for thread in threads:
         thread.start()
@@ -196,7 +186,7 @@ def test_where_bpf_is_refused_strace_counts_and_the_reason_is_named(
 def test_each_start_of_a_row_is_counted_and_the_launcher_never(
     client: Any, built: Images, volume: str, instruments_image: str
 ) -> None:
-    cell = open_cell(client, built, volume)
+    cell = start(client, OWNER, built[QUICK], volume)
     with profiler.counting(instruments_image, OWNER, cell) as counting:
         argv = [LAUNCH, "--repeat", "3", "--", "sh", "-c", "true"]
         assert execution.run_process(cell, argv, 60).exit_code == 0
@@ -213,7 +203,7 @@ def test_strace_counts_a_known_number_of_calls(client: Any, built: Images, volum
         "import ctypes\nword, libc = ctypes.c_int(0), ctypes.CDLL(None)\n"
         f"for wake in [1] * 1234 + [99] * 56: libc.syscall({call}, 1, None, None, 0)"
     )
-    cell = open_cell(client, built, volume)
+    cell = start(client, OWNER, built[QUICK], volume)
     ended = execution.run_process(cell, [*processes.STRACE, "python", "-c", program], deadline_s=60)
     futex = parse_strace(ended.stderr).syscalls["futex"]
     assert 1290 <= futex.calls < 1390
@@ -234,7 +224,7 @@ sys.stdin.read()
 def test_beside_a_tracer_that_uses_perfs_events_it_refuses_by_name(
     client: Any, built: Images, volume: str, instruments_image: str
 ) -> None:
-    cell = open_cell(client, built, volume)
+    cell = start(client, OWNER, built[QUICK], volume)
     with subprocess.Popen(
         [sys.executable, "-c", HOLD_AN_EVENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as tracer:
@@ -248,7 +238,7 @@ def test_beside_a_tracer_that_uses_perfs_events_it_refuses_by_name(
 def test_beside_strace_in_the_cell_it_refuses_by_name(
     client: Any, built: Images, volume: str, instruments_image: str
 ) -> None:
-    cell = open_cell(client, built, volume)
+    cell = start(client, OWNER, built[QUICK], volume)
     cell.exec_run([*processes.STRACE, "sleep", "30"], detach=True)
     with pytest.raises(TracerError, match=r"(strace|ld\.so) \(pid \d+\) is tracing"):
         count(instruments_image, cell, "true")
@@ -303,15 +293,7 @@ def test_each_probe_finds_the_same_futex_calls_per_unit_of_work(
 def profiled_wakes(workspace: ContainerWorkspace, image_id: str | None, method: Method) -> BenchmarkProfile:
     """The profile of the one benchmark, in a cell of an experiment."""
     workload = Workload.model_validate({**tomllib.loads(WORKLOAD), "name": "wakes"})
-    resources = Resources(
-        workspace=workspace,
-        folder=Path("unused"),
-        host="box",
-        probe=Probe(method=method),
-        settings=make_settings([QUICK]),
-        watching=Observers(lambda _: None),
-        programs=frozenset({"wakes.py"}),
-    )
+    resources = make_resources(workspace=workspace, probe=Probe(method=method), programs=frozenset({"wakes.py"}))
     subject = Subject(variant=QUICK, image_id=image_id)
     with open_session(resources, workload) as session:
         cell = Cell(session, subject)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import shutil
-import tarfile
 import tomllib
 import uuid
 from collections.abc import Iterator
@@ -16,14 +14,12 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog.project import Catalog
 from interlock.catalog.published import FILE, HEAD, Published, written
+from interlock.engine.build.sources import tar_of
 from interlock.engine.client import HASH_LABEL
-from interlock.engine.protocol import BuildOptions
 from interlock.engine.registry import registry_digest, registry_platforms
 from tests.cosign import Cosign
-from tests.integration.plugin import config_with_buildx
-from tests.integration.registries import Registry, registry
+from tests.integration.registries import Registry, push
 from tests.integration.toys import (
     NOWHERE,
     add_channel,
@@ -60,8 +56,7 @@ class Team:
     def run(self, *words: str, fails: int = 0) -> str:
         """What a command says that ends with 0, or the one sentence of one that fails."""
         mirror = {"INTERLOCK_SOURCE_MIRROR": str(self.root.parent / "mirror")}
-        done = interlock(self.root, *words, environment=mirror)
-        assert done.returncode == fails, done.stdout + done.stderr
+        done = interlock(self.root, *words, environment=mirror, code=fails)
         return done.stderr if fails else done.stdout
 
     def move(self, how: str, *words: str, fails: int = 0) -> str:
@@ -85,8 +80,7 @@ class Team:
         """Somebody else pushes another image by this name, which this engine does not keep."""
         if name in self.names():
             self.client.images.remove(name)
-        self.client.images.get(self.base).tag(*name.rsplit(":", 1))
-        self.client.api.push(*name.rsplit(":", 1))
+        push(self.client, self.base, name)
         self.client.images.remove(name)
 
 
@@ -100,19 +94,18 @@ def variant(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 
 
 @pytest.fixture
-def team(client: Any, variant: tuple[Path, str], tmp_path: Path) -> Iterator[Team]:
+def team(client: Any, variant: tuple[Path, str], registry: Registry) -> Iterator[Team]:
     """Its image is there again for each test: the engine has its steps."""
     project, name = variant
     base = make_toy_base(client).reference
-    with registry(tmp_path / "registry") as started:
-        place, tag = f"{started.address}/team", f"python:{name}-toys"
-        made = Team(client, project, name, started, place, f"localhost/interlock/{tag}", f"{place}/{tag}", base)
-        made.run("build", name)
-        yield made
-        made.forget()
-        for tag in client.images.get(base).tags:
-            if tag.startswith(place):
-                client.images.remove(tag)
+    place, tag = f"{registry.address}/team", f"python:{name}-toys"
+    made = Team(client, project, name, registry, place, f"localhost/interlock/{tag}", f"{place}/{tag}", base)
+    made.run("build", name)
+    yield made
+    made.forget()
+    for tag in client.images.get(base).tags:
+        if tag.startswith(place):
+            client.images.remove(tag)
 
 
 def test_an_image_comes_back_as_it_was_and_is_named_by_its_digest(team: Team, tmp_path: Path) -> None:
@@ -198,12 +191,6 @@ def test_a_registry_that_is_not_there_is_told_with_its_name(team: Team) -> None:
     assert team.names() == {team.tag}
 
 
-@pytest.fixture(scope="module")
-def buildx(client: Any, catalog: Catalog, options: BuildOptions, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A configuration of docker's command that has the plugin, which Debian 12 has no package of."""
-    return config_with_buildx(client, catalog, options, tmp_path_factory.mktemp("docker"))
-
-
 @pytest.fixture
 def publisher(team: Team, buildx: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
     monkeypatch.setenv("DOCKER_CONFIG", str(buildx))
@@ -218,23 +205,16 @@ def read_published(file: Path) -> Published:
 
 def other_platform(team: Team, folder: Path, one: Published) -> Published:
     """What another machine recorded, which has an image for arm64 in the registry: a file, and nothing that starts."""
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as tar:
-        tar.addfile(tarfile.TarInfo("file"))
-    rootfs = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"]}
+    layer = tar_of({"file": b""}).getvalue()
+    rootfs = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]}
     config = json.dumps({"os": "linux", "architecture": "arm64", "config": {}, "rootfs": rootfs}).encode()
     name = f"{team.place}/python:arm64"
     manifest = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for path, data in {"config.json": config, "layer.tar": layer.getvalue(), "manifest.json": manifest}.items():
-            entry = tarfile.TarInfo(path)
-            entry.size = len(data)
-            tar.addfile(entry, io.BytesIO(data))
-    team.client.images.load(archive.getvalue())
-    team.client.api.push(*name.rsplit(":", 1))
+    files = {"config.json": config, "layer.tar": layer, "manifest.json": manifest}
+    team.client.images.load(tar_of(files).getvalue())
+    digest = push(team.client, name, name)
     team.client.images.remove(name)
-    other = one.model_copy(update={"platforms": ["linux/arm64"], "digest": team.digest(name)})
+    other = one.model_copy(update={"platforms": ["linux/arm64"], "digest": digest})
     folder.mkdir()
     (folder / "published.toml").write_text(written({one.name: other}))
     return other

@@ -17,6 +17,7 @@ from interlock.engine.ownership import OWNER_LABEL
 from interlock.errors import EngineError
 from interlock.results.experiments import Built
 from tests.integration.images import QUICK
+from tests.integration.resources import run
 
 WITH_MORE = """\
 FROM {tag}
@@ -39,12 +40,11 @@ def made(client: Any, catalog: Catalog, tag: str) -> str:
 
 
 def test_every_debian_package_is_there_with_the_version_that_dpkg_says(client: Any, tag: str, made: str) -> None:
-    command = ["dpkg-query", "--show", "--showformat", "${Package} ${Version}\\n"]
-    said = client.containers.run(tag, command, remove=True, network_mode="none").decode().split("\n")
+    said = run(client, tag, "dpkg-query", "--show", "--showformat", "${Package} ${Version}\\n").splitlines()
     components = json.loads(made)["components"]
     found = {f"{one['name']} {one['version']}" for one in components if "pkg:deb/" in one.get("purl", "")}
     assert len(found) > 50
-    assert found == {line for line in said if line}
+    assert found == set(said)
 
 
 def test_reading_the_image_again_gives_the_same_text_and_leaves_no_container(

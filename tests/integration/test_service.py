@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog.workloads import Benchmark, Workload
+from interlock.catalog.workloads import Workload
 from interlock.engine.ended import Ended
 from interlock.engine.run import execution, leftovers
 from interlock.measure.cells import Cell, Resources, open_session
@@ -20,6 +20,7 @@ from interlock.measure.probes import best_probe
 from interlock.measure.profiling import profile_of
 from interlock.measure.tracks import Track
 from interlock.results.experiments import Outcome, State, Subject
+from tests.builders import ROOT, make_workload
 from tests.integration.images import QUICK, Images
 from tests.integration.resources import make_resources
 
@@ -80,20 +81,18 @@ def process_request(*_):
 socketserver.ThreadingMixIn.process_request = process_request
 service_app.main()
 """
-REAL = Path(__file__).parents[2] / "workloads" / "service_app.py"
+REAL = ROOT / "workloads/service_app.py"
 
 
-def workload(*arguments: str, expected: str = "answer 42", **changes: Any) -> tuple[Workload, Benchmark]:
+def workload(*arguments: str, expected: str = "answer 42", rate_per_s: float = 200, **changes: Any) -> Workload:
     benchmark = {
         "name": "known",
         "arguments": list(arguments),
         "expected": [expected],
-        "rate_per_s": 200,
+        "rate_per_s": rate_per_s,
         "metric": {"label": "requests/s", "scale": 1, "inverse": True},
     }
-    data = {
-        "name": "known",
-        "summary": "a known service",
+    data: dict[str, Any] = {
         "kind": "service",
         "program": "known.py",
         "unit": "request",
@@ -103,8 +102,7 @@ def workload(*arguments: str, expected: str = "answer 42", **changes: Any) -> tu
         "load": {"connections": 8, "warm_up_requests": WARM_UP, "quick_s": 1, "full_s": 1},
         "benchmarks": [benchmark],
     }
-    found = Workload.model_validate(data | changes)
-    return found, found.benchmarks[0]
+    return make_workload("known", **(data | changes))
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +128,7 @@ def in_session(resources: Resources, built: Images, wanted: Workload) -> Iterato
 @pytest.fixture
 def run_once(resources: Resources, built: Images, nothing_left: None) -> Any:
     def go(*arguments: str, **changes: Any) -> tuple[Outcome, Any, Ended]:
-        wanted, _ = workload(*arguments, **changes)
-        with in_session(resources, built, wanted) as track:
+        with in_session(resources, built, workload(*arguments, **changes)) as track:
             result = track.kind.alone(track, 1)
             return result.outcome, result.output, result.ended
 
@@ -171,8 +168,7 @@ def test_the_engine_starts_nothing_but_the_service(run_once: Any, monkeypatch: p
 
 
 def test_a_latency_is_that_of_an_answer_where_the_rate_can_be_kept(run_once: Any) -> None:
-    benchmark = {**workload()[1].model_dump(exclude_none=True), "rate_per_s": 10}
-    outcome, output, _ = run_once(benchmarks=[benchmark])
+    outcome, output, _ = run_once(rate_per_s=10)
     assert outcome.state is State.OK, outcome
     assert output.metadata["latency_p50_s"] >= 0.01
 
@@ -216,8 +212,7 @@ def test_a_service_that_is_stopped_before_its_request_has_a_thread_ends_as_one_t
 
 @pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")
 def test_system_calls_of_a_service_are_counted_per_request(resources: Resources, built: Images) -> None:
-    wanted, _ = workload("--sleep", "0")
-    with in_session(resources, built, wanted) as track:
+    with in_session(resources, built, workload("--sleep", "0")) as track:
         found = profile_of(track, best_probe(resources.workspace))
     calls = found.phases[found.counted].syscalls["getppid"].calls
     # Requests that were under way when the load ended are counted, but are none of its.

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import platform
 import re
 import shutil
 import subprocess
 import sys
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +27,15 @@ from interlock.engine.protocol import BuildOptions
 from interlock.results import generated
 from interlock.results.experiments import Built, State
 from tests.builders import make_wheel
-from tests.integration.test_base import registry  # noqa: F401  a fixture
+from tests.fakes import files_of, serving
+from tests.integration.registries import Registry, push
+from tests.integration.resources import run
 from tests.integration.toys import (
     ANSWERS,
     TOYS,
     add_channel,
     add_source,
     add_toy_bases,
-    copy_project,
     make_toy_base,
     toy_of_channel,
     toy_tarball,
@@ -59,16 +57,6 @@ gil = "on"
 thread_library = "libc.so.6"
 """
 WHEEL = "toy-1.0-py3-none-any.whl"
-
-
-@pytest.fixture
-def project(root: Path, tmp_path: Path, client: Any) -> Iterator[Path]:
-    """A project without any variant; the images of those that a test adds are gone afterwards."""
-    project = copy_project(root, tmp_path / "project", [], [])
-    yield project
-    for variant in catalogs.load(project).variants.values():
-        for image in client.images.list(filters={"reference": variant.image_tag}):
-            client.images.remove(image.id, force=True)
 
 
 def add(project: Path, name: str, text: str, origin: str = 'version = "9.9.1"', **proof: str) -> None:
@@ -93,22 +81,12 @@ def log_of(project: Path, name: str) -> str:
     return (project.parent / f"cache/logs/{name}.log").read_text(encoding="utf-8")
 
 
-def run(client: Any, image_id: str, *command: str) -> str:
-    output: bytes = client.containers.run(image_id, list(command), remove=True, network_mode="none")
-    return output.decode().strip()
-
-
 @contextmanager
 def served(client: Any, folder: Path) -> Iterator[str]:
     """The folder by HTTP where builds can reach it."""
     host = this_machine(client)
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder))
-    with ThreadingHTTPServer((host, 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://{host}:{server.server_port}/"
-        finally:
-            server.shutdown()
+    with serving(files_of(folder), host=host) as port:
+        yield f"http://{host}:{port}/"
 
 
 def installed_interpreter(folder: Path) -> Path:
@@ -162,11 +140,10 @@ def test_the_system_is_not_packed_and_the_row_says_so(client: Any, project: Path
 
 
 def test_an_interpreter_that_is_not_installed_is_unavailable_and_does_not_stop_another(
-    client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Any, project: Path, mirror: Path
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
     add(project, "toy-absent", '[prefix]\nplaces = ["$NOWHERE/x", "~/no/such/folder"]\n')
-    source = add_source(project, "toy.tgz", toy(tmp_path / "mirror"))
+    source = add_source(project, "toy.tgz", toy(mirror))
     add(project, "toy-present", "[interpreter]\n", f'source = "{source}"', base=TOYS)
     absent, present = build(client, project, "toy-absent", "toy-present")
     assert absent.outcome.state is State.UNAVAILABLE
@@ -191,9 +168,7 @@ def publish(client: Any, base: str, repository: str) -> str:
         "python": f"#!/bin/sh\n{answers}\n".encode(),
     }
     image_id = build_aside(client, _executable(files), "toy", "Dockerfile", buildargs={"BASE": base})
-    client.images.get(image_id).tag(repository, "toy")
-    pushed = list(client.api.push(repository, "toy", stream=True, decode=True))
-    digest = next(event["aux"]["Digest"] for event in pushed if "aux" in event)
+    digest = push(client, image_id, f"{repository}:toy")
     client.images.remove(f"{repository}:toy")
     return f"{repository}:toy@{digest}"
 
@@ -205,11 +180,9 @@ def _executable(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def test_an_image_that_others_publish_is_pulled_by_its_digest_and_keeps_what_it_says(
-    client: Any,
-    project: Path,
-    registry: str,  # noqa: F811
+    client: Any, project: Path, registry: Registry
 ) -> None:
-    reference = publish(client, make_toy_base(client).reference, f"{registry}/python")
+    reference = publish(client, make_toy_base(client).reference, f"{registry.address}/python")
     add(project, "toy-image", f'[image]\nreference = "{reference}"\n')
     try:
         (image,) = build(client, project, "toy-image")
@@ -226,11 +199,9 @@ def test_an_image_that_others_publish_is_pulled_by_its_digest_and_keeps_what_it_
 
 
 def test_an_image_that_no_registry_has_is_unavailable_with_the_registrys_answer(
-    client: Any,
-    project: Path,
-    registry: str,  # noqa: F811
+    client: Any, project: Path, registry: Registry
 ) -> None:
-    missing = f"{registry}/python:toy@sha256:{'5' * 64}"
+    missing = f"{registry.address}/python:toy@sha256:{'5' * 64}"
     nowhere = f"127.0.0.1:1/python:toy@sha256:{'5' * 64}"
     add(project, "toy-missing", f'[image]\nreference = "{missing}"\n')
     add(project, "toy-nowhere", f'[image]\nreference = "{nowhere}"\n')
@@ -341,15 +312,14 @@ def test_a_dockerfile_alone_builds_the_newest_or_the_release_that_is_named(
 
 @pytest.mark.slow
 def test_a_shared_build_is_taken_from_the_engines_cache_and_then_finished(
-    client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Any, project: Path, mirror: Path
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
-    source = add_source(project, "toy.tgz", toy(tmp_path / "mirror", mark=str(uuid.uuid4())))
+    source = add_source(project, "toy.tgz", toy(mirror, mark=str(uuid.uuid4())))
     add(project, "toy-owner", "[interpreter]\n", f'source = "{source}"', base=TOYS)
     (project / "variants/steps/toy-finish.sh").write_text(
         'set -eu\ncp "$BUILD_DIR"/*.whl "$PREFIX/lib/"\necho finished > "$PREFIX/lib/finished"\n', encoding="utf-8"
     )
-    wheel = make_wheel(tmp_path / "mirror", WHEEL)
+    wheel = make_wheel(mirror, WHEEL)
     finish = '[finish]\nsteps = ["toy-finish.sh"]\n[[finish.downloads]]\n'
     download = f'file = "{WHEEL}"\nsha256 = "{wheel}"\nplaces = ["pip/toy==1.0"]\n'
     add(project, "toy-borrower", finish + download, 'build_of = "toy-owner"', base=TOYS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import os
 import re
@@ -22,9 +21,9 @@ from interlock.engine.run import leftovers
 from interlock.engine.run.user_images import MADE
 from interlock.results.experiments import Built
 from tests.builders import Entry
-from tests.integration import registries
 from tests.integration.images import NO_THREADS, QUICK, Images
-from tests.integration.registries import Registry
+from tests.integration.registries import Registry, push
+from tests.integration.resources import run
 
 OLD = "localhost/library/python:2.6-slim"
 DOCKERFILE = """\
@@ -84,76 +83,69 @@ def image(client: Any, built: Images) -> Iterator[Built]:
     client.images.remove(OLD)
 
 
-@pytest.fixture
-def run(root: Path, monkeypatch: pytest.MonkeyPatch, entry: Entry) -> Entry:
-    monkeypatch.chdir(root)
-
-    return functools.partial(entry, "swap")
-
-
 def output_of(client: Any, folder: Path) -> str:
     """What the container of a built folder prints; what the build made is gone afterwards, and nothing else is."""
     log: list[str] = []
     try:
         image_id = run_build(client, read_context(folder), log, lambda _: None, network_mode="none")
         assert image_id, "".join(log)
-        return str(client.containers.run(image_id, remove=True, network_mode="none").decode().strip())
+        return run(client, image_id)
     finally:
         leftovers.remove_images(client, list(reversed(MADE.findall("".join(log)))))
 
 
 @pytest.mark.slow
-def test_a_service_is_swapped_built_run_and_taken_back(run: Entry, client: Any, image: Built, tmp_path: Path) -> None:
+def test_a_service_is_swapped_built_run_and_taken_back(swap: Entry, client: Any, image: Built, tmp_path: Path) -> None:
     file = tmp_path / "Dockerfile"
     file.write_text(DOCKERFILE)
-    code, _, err = run(file, "--to", NO_THREADS, "--paths", "--write")
+    code, _, err = swap(file, "--to", NO_THREADS, "--paths", "--write")
     assert code == 1, "a name of this machine alone is not written unasked"
     assert "--local" in err
     assert file.read_text() == DOCKERFILE
-    code, _, err = run(file, "--to", NO_THREADS, "--paths", "--write", "--local", "--try")
+    code, _, err = swap(file, "--to", NO_THREADS, "--paths", "--write", "--local", "--try")
     assert code == 0
     assert f"{image.tag} " in err
     assert "ended with 0: its last lines: (42, (2, 7))" in err
     assert output_of(client, tmp_path) == "(42, (2, 7))"
-    assert run(file, "--check", "--to", NO_THREADS)[0] == 0
-    assert run(file, "--revert", "--write")[0] == 0
+    assert swap(file, "--check", "--to", NO_THREADS)[0] == 0
+    assert swap(file, "--revert", "--write")[0] == 0
     assert file.read_text() == DOCKERFILE
 
 
 @pytest.mark.slow
 def test_an_interpreter_that_is_copied_into_another_base_runs_there_after_a_swap(
-    run: Entry, client: Any, image: Built, tmp_path: Path
+    swap: Entry, client: Any, image: Built, tmp_path: Path
 ) -> None:
     assert image.base
     file = tmp_path / "Dockerfile"
     file.write_text(COPIED.format(base=image.base.reference))
-    assert run(file, "--to", NO_THREADS, "--paths", "--write", "--local")[0] == 0
+    assert swap(file, "--to", NO_THREADS, "--paths", "--write", "--local")[0] == 0
     assert output_of(client, tmp_path) == "/usr/local/lib/python2.7/os.pyc"
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("image")
-def test_a_builder_of_uvs_is_swapped_with_the_runtime_and_keeps_uv(run: Entry, client: Any, tmp_path: Path) -> None:
+def test_a_builder_of_uvs_is_swapped_with_the_runtime_and_keeps_uv(swap: Entry, client: Any, tmp_path: Path) -> None:
     log: list[str] = []
     made = run_build(client, {"Dockerfile": UV_IMAGE.encode()}, log, lambda _: None, tag=UV)
     assert made, "".join(log)
     file = tmp_path / "Dockerfile"
     file.write_text(WITH_UV)
     try:
-        assert run(file, "--to", NO_THREADS, "--write", "--local")[0] == 0
+        assert swap(file, "--to", NO_THREADS, "--write", "--local")[0] == 0
         assert output_of(client, tmp_path) == "2.7.18 /usr/local/bin/uvx"
-        assert run(file, "--revert", "--write")[0] == 0
+        assert swap(file, "--revert", "--write")[0] == 0
         assert file.read_text() == WITH_UV
     finally:
         client.images.remove(UV)
 
 
 @pytest.mark.usefixtures("quick")
-def test_what_does_not_start_is_not_written(run: Entry, client: Any, tmp_path: Path) -> None:
+def test_what_does_not_start_is_not_written(swap: Entry, client: Any, tmp_path: Path) -> None:
     file = tmp_path / "Dockerfile"
     file.write_text(RUNS)
     before = made_by_swaps(client)
-    code, _, err = run(file, "--to", QUICK, "--write", "--local", "--try")
+    code, _, err = swap(file, "--to", QUICK, "--write", "--local", "--try")
     assert code == 6
     assert "python3.12" in err, "the command that the new image does not have"
     assert file.read_text() == RUNS
@@ -169,27 +161,15 @@ def made_by_swaps(client: Any) -> set[str]:
 
 @pytest.mark.slow
 def test_without_paths_the_swapped_file_builds_and_does_not_run(
-    run: Entry, client: Any, image: Built, tmp_path: Path
+    swap: Entry, client: Any, image: Built, tmp_path: Path
 ) -> None:
     """What --paths is for: nothing fails before the container starts."""
     file = tmp_path / "Dockerfile"
     file.write_text(DOCKERFILE.replace('"python2.6"', '"python"'))
-    _, _, err = run(file, "--to", NO_THREADS, "--write", "--local")
+    _, _, err = swap(file, "--to", NO_THREADS, "--write", "--local")
     assert re.search(r"python2\.6 -> python2\.7 .*--paths", err)
     with pytest.raises(Exception, match="No module named mod"):
         output_of(client, tmp_path)
-
-
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[Registry]:
-    with registries.registry(tmp_path / "registry") as started:
-        yield started
-
-
-def push(client: Any, source: str, name: str) -> None:
-    client.images.get(source).tag(*name.rsplit(":", 1))
-    answer = client.api.push(*name.rsplit(":", 1))
-    assert "error" not in answer, answer
 
 
 def digests_below(client: Any, address: str, *images: Any) -> list[str]:
@@ -206,7 +186,7 @@ def remove(client: Any, names: list[str]) -> None:
 
 
 def test_an_image_in_a_registry_is_pinned_and_its_digest_checked(
-    run: Entry, client: Any, quick: Built, registry: Registry, tmp_path: Path
+    swap: Entry, client: Any, quick: Built, registry: Registry, tmp_path: Path
 ) -> None:
     """Pushed, pinned, current; pushed anew with another content, no longer current."""
     name = f"{registry.address}/{quick.tag}"
@@ -214,27 +194,25 @@ def test_an_image_in_a_registry_is_pinned_and_its_digest_checked(
     file = tmp_path / "Dockerfile"
     file.write_text(RUNS)
     try:
-        push(client, quick.tag, name)
-        digest = registry_digest(client, name)
-        assert digest is not None
-        code, out, err = run(file, "--to", QUICK, "--write")
+        digest = push(client, quick.tag, name)
+        code, out, err = swap(file, "--to", QUICK, "--write")
         assert code == 0
         assert f"+FROM {name}@{digest}" in out
         assert "no registry" not in err
         elsewhere = tmp_path / "other.Dockerfile"
         elsewhere.write_text("FROM --platform=linux/s390x python:2.7-slim\n")
-        assert "is for linux/s390x" in run(elsewhere, "--to", QUICK)[2]
-        assert run(file, "--check")[0] == 0
-        push(client, other.id, name)
-        code, _, err = run(file, "--check", "--to", QUICK)
+        assert "is for linux/s390x" in swap(elsewhere, "--to", QUICK)[2]
+        assert swap(file, "--check")[0] == 0
+        newer = push(client, other.id, name)
+        code, _, err = swap(file, "--check", "--to", QUICK)
         assert code == 1
-        assert all(part in err for part in (digest, name, registry_digest(client, name) or ""))
+        assert all(part in err for part in (digest, name, newer))
     finally:
         remove(client, [name, *digests_below(client, registry.address, quick, other.id), other.id])
 
 
 def test_a_registry_that_does_not_answer_is_told_and_makes_no_line_stale(
-    run: Entry, client: Any, quick: Built, registry: Registry, tmp_path: Path
+    swap: Entry, client: Any, quick: Built, registry: Registry, tmp_path: Path
 ) -> None:
     name = f"{registry.address}/{quick.tag}"
     file = tmp_path / "Dockerfile"
@@ -242,21 +220,21 @@ def test_a_registry_that_does_not_answer_is_told_and_makes_no_line_stale(
     try:
         push(client, quick.tag, name)
         assert registry_digest(client, f"{name}-other") is None
-        assert run(file, "--to", QUICK, "--write")[0] == 0
+        assert swap(file, "--to", QUICK, "--write")[0] == 0
         registry.stop()
         elsewhere = tmp_path / "other.Dockerfile"
         elsewhere.write_text(RUNS)
-        _, out, err = run(elsewhere, "--to", QUICK)
+        _, out, err = swap(elsewhere, "--to", QUICK)
         assert f"+FROM {name}@sha256:" in out
         assert f"{name.rsplit(':', 1)[0]}@sha256:" in err
-        code, _, err = run(file, "--check")
+        code, _, err = swap(file, "--check")
         assert code == 0, "this engine has that digest"
         assert registry.address in err
         remove(client, [name, *digests_below(client, registry.address, quick)])
-        code, _, err = run(file, "--check")
+        code, _, err = swap(file, "--check")
         assert code == 4
         assert registry.address in err
         registry.start()
-        assert run(file, "--check")[0] == 0
+        assert swap(file, "--check")[0] == 0
     finally:
         remove(client, [name, *digests_below(client, registry.address, quick)])

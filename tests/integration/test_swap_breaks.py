@@ -11,7 +11,7 @@ import pytest
 from interlock.results.experiments import Built
 from tests.builders import Entry
 from tests.integration.images import FREE_THREADED, QUICK, Images
-from tests.integration.test_swap import output_of, run  # noqa: F401
+from tests.integration.test_swap import output_of
 from tests.swap.samples import CORPUS
 
 pytestmark = pytest.mark.slow
@@ -47,61 +47,49 @@ def warned(err: str, line: int) -> str:
     ("name", "line", "both"), [("compiled-for-distroless", 6, "1"), ("compiled-by-a-python-that-stays", 5, "deps")]
 )
 def test_what_is_compiled_for_one_python_does_not_load_in_another(
-    run: Entry,  # noqa: F811
-    client: Any,
-    built: Images,
-    tmp_path: Path,
-    name: str,
-    line: int,
-    both: str,
+    swap: Entry, client: Any, built: Images, tmp_path: Path, name: str, line: int, both: str
 ) -> None:
     """In either direction; what is said to do is to swap the other stage too."""
     assert built[FREE_THREADED]
     file = placed(tmp_path, name)
     before = file.read_text()
-    code, _, err = run(file, "--to", FREE_THREADED, "--write", "--local")
+    code, _, err = swap(file, "--to", FREE_THREADED, "--write", "--local")
     assert code == 0
     assert "python3.13" in warned(err, line)
     assert f"--stage {both}" in warned(err, line)
     with pytest.raises(Exception, match=r"cannot import name .*_lsprof"):
         output_of(client, tmp_path)
-    code, _, err = run(file, "--to", FREE_THREADED, "--stage", both, "--write", "--local")
+    code, _, err = swap(file, "--to", FREE_THREADED, "--stage", both, "--write", "--local")
     assert code == 0
     assert not [said for said in err.splitlines() if said.startswith("breaks")]
     assert "/app/fast/_lsprof.cpython-313t" in output_of(client, tmp_path)
-    assert run(file, "--revert", "--write")[0] == 0
+    assert swap(file, "--revert", "--write")[0] == 0
     assert file.read_text() == before
 
 
 def test_debians_interpreter_does_not_find_packages_where_the_official_one_does(
-    run: Entry,  # noqa: F811
-    client: Any,
-    built: Images,
-    tmp_path: Path,
+    swap: Entry, client: Any, built: Images, tmp_path: Path
 ) -> None:
     assert built[QUICK]
     assert built[FREE_THREADED]
     file = placed(tmp_path, "packages-in-the-image")
-    _, _, err = run(file, "--to", QUICK, "--write", "--local")
+    _, _, err = swap(file, "--to", QUICK, "--write", "--local")
     assert "use cpython-3.13" in warned(err, 2)
     with pytest.raises(Exception, match=r"No module named .*mod"):
         output_of(client, tmp_path)
     # The variant that is named is compiled for tests/proofs alone; this one has the same layout under its own version.
-    _, _, err = run(file, "--to", FREE_THREADED, "--paths", "--write", "--local")
+    _, _, err = swap(file, "--to", FREE_THREADED, "--paths", "--write", "--local")
     assert "breaks" not in err
     assert output_of(client, tmp_path) == ("42 /usr/local/lib/python3.13t/site-packages/mod.py")
 
 
 def test_an_interpreter_in_one_binary_has_no_library_to_copy(
-    run: Entry,  # noqa: F811
-    client: Any,
-    built: Images,
-    tmp_path: Path,
+    swap: Entry, client: Any, built: Images, tmp_path: Path
 ) -> None:
     image = built[FREE_THREADED]
     assert image.base
     file = placed(tmp_path, "libpython-copied", image.base.reference)
-    _, _, err = run(file, "--to", FREE_THREADED, "--paths", "--write", "--local")
+    _, _, err = swap(file, "--to", FREE_THREADED, "--paths", "--write", "--local")
     assert "needs libpython" in warned(err, 5)
     with pytest.raises(Exception, match=r"libpython3\.13t\.so\.1\.0"):
         output_of(client, tmp_path)

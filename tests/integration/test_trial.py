@@ -18,7 +18,7 @@ from docker.errors import DockerException
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import Life
 from interlock.results import store
-from interlock.results.experiments import State
+from interlock.results.experiments import Experiment, State
 from tests.builders import Entry
 from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK, Images
 from tests.integration.toys import copy_project, interlock
@@ -61,6 +61,11 @@ FROM service AS broken
 CMD ["false"]
 """
 BUILD = ("--target", "service", "--build-arg", "GREETING=hi")
+
+
+@pytest.fixture
+def project(root: Path, tmp_path: Path) -> Path:
+    return copy_project(root, tmp_path / "project", [QUICK, FREE_THREADED, NO_THREADS], [])
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +149,14 @@ def left_of_trials(client: Any) -> set[str]:
     return {owner for owner, life in owners if owner.startswith("trial-") and life is not Life.LIVING}
 
 
+def recorded(folder: Path) -> tuple[Experiment, dict[str, Any], dict[str, Any]]:
+    """A trial, and by label the values and the profiles of its only workload's benchmarks."""
+    record = store.read_experiment(folder)
+    by_cell = store.read_cells(folder, record)
+    values, profiles = ({label: found for (label, _), found in cells.items()} for cells in by_cell)
+    return record, values, profiles
+
+
 @pytest.mark.slow
 def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Path, new_service: Path) -> None:
     done = interlock(
@@ -152,11 +165,9 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
         "--cmd", "python -c 'import sys; print(sys.version)'", "--env", "NAME=toy", "--rounds", "2", "--seed", "7",
         "--variants", f"{FREE_THREADED},{NO_THREADS}", "--memory", "256m", "--json",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     (folder,) = (project / "results").iterdir()
-    record = store.read_experiment(folder)
-    values, profiles = store.read_cells(folder, record)
+    record, values, profiles = recorded(folder)
     (name,) = record.workloads
     states = {one.label: one.outcome for one in record.cells}
     assert list(states) == ["OWN", FREE_THREADED, NO_THREADS, "OWN+twin"]
@@ -166,7 +177,7 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
     assert verdicts[FREE_THREADED]["verdict"] in {"switch", "same", "undecided", "do not switch"}
     for label in ("OWN", "OWN+twin", FREE_THREADED):
         # By time or by CPU time, as busy as this machine lets the service be.
-        (measured,) = values[label, name].values()
+        (measured,) = values[label].values()
         assert measured.blocks == [1, 2]
         assert [len(process) for process in measured.processes] == [3, 3]
         assert all(1e-5 < one < 0.1 for one in measured.figures)
@@ -175,7 +186,7 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
         assert 1e6 < measured.reported["memory_bytes"][0] < 256e6
         assert 0 < measured.reported["service_cpus"][0] < 2
     # HTTP 1.0: a connection for each request, and each of them is accepted once.
-    (profile,) = profiles["OWN", name].values()
+    (profile,) = profiles["OWN"].values()
     assert profile.calls_per_unit(["accept", "accept4"]) == pytest.approx(1, abs=0.2)
     assert record.trial is not None
     changes = record.trial.tried[FREE_THREADED].changes
@@ -225,11 +236,8 @@ def test_another_programs_load_is_timed_on_a_service_that_says_its_own_port(proj
         project, "trial", str(service), *BUILD, "--load", load, "--rounds", "1", "--no-syscalls", "--variants",
         QUICK, "--name", "kept", "--keep",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    record = store.read_experiment(project / "results/kept")
-    values, _ = store.read_cells(project / "results/kept", record)
-    (name,) = record.workloads
-    (measured,) = values["OWN", name].values()
+    record, values, _ = recorded(project / "results/kept")
+    (measured,) = values["OWN"].values()
     # It sleeps most of its time: CPU time decides.
     assert 0.3 < 1 / measured.reported["units_per_s"][0] < 5
     assert 0 < measured.figures[0] < 0.3
@@ -297,32 +305,25 @@ def test_a_service_finds_what_it_needs_in_a_network_of_the_users(
     (service / "server.py").write_text(ASKING)
     load = ("--env", "QUEUE=queue:6379", "--http", ":8000/", "--load", "wrk -t1 -c2 -d1s {url}/")
     asked = (*BUILD, *load, "--rounds", "1", "--no-syscalls", "--variants", QUICK, "--name", "queued")
-    done = interlock(project, "trial", str(service), *asked, "--network", queue_network)
-    assert done.returncode == 0, done.stderr
-    record = store.read_experiment(project / "results/queued")
-    values, _ = store.read_cells(project / "results/queued", record)
-    (name,) = record.workloads
+    interlock(project, "trial", str(service), *asked, "--network", queue_network)
+    _, values, _ = recorded(project / "results/queued")
     for label in ("OWN", QUICK):
-        (measured,) = values[label, name].values()
+        (measured,) = values[label].values()
         assert all(1e-5 < one < 0.1 for one in measured.figures)
-    alone = interlock(project, "trial", str(service), *asked[:-1], "alone", "--healthy-within", "3")
-    assert alone.returncode == 6
+    interlock(project, "trial", str(service), *asked[:-1], "alone", "--healthy-within", "3", code=6)
 
 
 @pytest.mark.slow
 def test_tests_alone_are_timed_in_new_containers(project: Path, service: Path) -> None:
     tests = "python -c 'import os, threading; assert os.getpid() != 1' && test ! -e /tmp/seen && touch /tmp/seen"
-    done = interlock(
+    interlock(
         project, "trial", str(service), *BUILD, "--cmd", tests, "--rounds", "2", "--variants", QUICK, "--name", "tests",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    record = store.read_experiment(project / "results/tests")
-    values, profiles = store.read_cells(project / "results/tests", record)
-    (name,) = record.workloads
+    record, values, profiles = recorded(project / "results/tests")
     states = {one.label: one.outcome.state for one in record.cells}
     assert states == dict.fromkeys(("OWN", QUICK, "OWN+twin"), State.OK)
-    assert all(values[label, name]["tests"].blocks == [1, 2] for label in states)
-    assert profiles["OWN", name]["tests"].calls_per_unit("all") > 10
+    assert all(values[label]["tests"].blocks == [1, 2] for label in states)
+    assert profiles["OWN"]["tests"].calls_per_unit("all") > 10
 
 
 # In CPython's words, where the GIL is off: as a service's tests would have them of a package that needs it.
@@ -347,7 +348,6 @@ def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(root: Path, built: 
         project, "trial", str(folder), "--cmd", "python /tests.py", "--rounds", "2",
         "--variants", image.variant, "--json",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     (judged,) = [one for one in found["trial"]["verdicts"] if one["label"] == FREE_THREADED]
     assert judged["verdict"] == "do not switch"

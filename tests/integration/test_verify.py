@@ -16,25 +16,26 @@ from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError
 from interlock.results.experiments import State
 from tests.builders import ROOT
+from tests.integration.resources import run
 from tests.integration.toys import toy_tarball, toy_variant
 
 
 def test_a_build_that_depends_on_the_time_is_named_with_its_file(
-    client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Any, project: Path, mirror: Path, tmp_path: Path
 ) -> None:
     moody = 'mkdir -p "$prefix/share"; date +%s%N > "$prefix/share/mood"'
-    toy_variant(project, "toy-moody", "moody.tgz", toy_tarball(tmp_path / "mirror", "moody.tgz", configure=moody))
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+    toy_variant(project, "toy-moody", "moody.tgz", toy_tarball(mirror, "moody.tgz", configure=moody))
     known, options = catalogs.load(project), BuildOptions(project, tmp_path / "cache")
     said: list[str] = []
     with pytest.raises(BuildError, match=r" local/share/mood\. ") as caught:
         verify(ImageBuilder(client, known, options, lambda _, step: said.append(step)), "toy-moody")
     assert caught.value.file.endswith("toy-moody.toml")
     assert "compiling the interpreter" in said[said.index(AGAIN) :], "it was not taken from the engine's cache"
-    client.images.remove(known.variants["toy-moody"].image_tag, force=True)
 
 
-def test_what_is_not_compiled_here_is_not_built_twice(client: Any, project: Path, tmp_path: Path) -> None:
+def test_a_source_that_is_nowhere_makes_the_variant_unavailable_by_host_and_error_and_nothing_is_built_twice(
+    client: Any, project: Path, tmp_path: Path
+) -> None:
     toy_variant(project, "toy-nowhere", "nowhere.tgz", "0" * 64)
     said: list[str] = []
     options = BuildOptions(project, tmp_path / "cache")
@@ -42,6 +43,7 @@ def test_what_is_not_compiled_here_is_not_built_twice(client: Any, project: Path
         ImageBuilder(client, catalogs.load(project), options, lambda _, step: said.append(step)), "toy-nowhere"
     )
     assert image.outcome.state is State.UNAVAILABLE
+    assert image.outcome.reason == "sources.invalid: Could not resolve host: sources.invalid"
     assert AGAIN not in said
 
 
@@ -64,8 +66,8 @@ def test_a_build_by_a_stored_profile_is_the_same_as_on_another_machine(client: A
     options = BuildOptions(ROOT, ProjectPaths.find().cache)
     (built,) = builds.build(ImageBuilder(client, catalogs.load(ROOT), options, lambda *_: None), ["cpython-2.7"])
     assert (built.outcome.state, built.training) == (State.OK, "stored"), built.outcome.reason
-    ask = ["sh", "-c", "dpkg-query -Wf '${Version}\\n' libc6; sha256sum < /usr/local/bin/python2.7"]
-    libc6, sum_ = client.containers.run(built.image_id, ask, remove=True).decode().split()[:2]
+    ask = "dpkg-query -Wf '${Version}\\n' libc6; sha256sum < /usr/local/bin/python2.7"
+    libc6, sum_ = run(client, built.image_id, "sh", "-c", ask).split()[:2]
     if libc6 != LIBC6:
         pytest.skip(
             f"Debian has libc6 {libc6}, and the sum is of {LIBC6}: build cpython-2.7 on two machines, and renew it"

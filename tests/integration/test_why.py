@@ -8,7 +8,6 @@ import pytest
 
 from interlock.engine.agent import LAUNCH
 from interlock.engine.protocol import Sandbox, StackOptions
-from interlock.engine.run import containers
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.measure import processes
 from interlock.measure.kinds.kind import PROGRAM_PHASE
@@ -16,6 +15,7 @@ from interlock.measure.stacks import Interpreter, acquisitions_of, lock_sites_of
 from interlock.results.profiles import Acquisitions, LockSites
 from tests.integration import lock_lines
 from tests.integration.images import FREE_THREADED, QUICK, Images
+from tests.integration.resources import start
 
 OWNER = "test-why"
 
@@ -29,7 +29,7 @@ def programs() -> dict[str, bytes]:
 
 @pytest.fixture
 def sandbox(client: Any, built: Images, volume: str, instruments_image: str, variant: str) -> ContainerSandbox:
-    cell = containers.start_cell(client, built[variant].image_id, containers.CellOptions(OWNER, volume, None))
+    cell = start(client, OWNER, built[variant], volume)
     return ContainerSandbox(cell, OWNER, instruments_image)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import os
@@ -68,13 +69,10 @@ def toy_tarball(
         "Makefile.pre.in": "",  # CPython's, which build.sh edits before it configures
         "python9": "\n".join(("#!/bin/sh", first, *lines, "")),
     }
+    packed = gzip.compress(tar_of({f"toy/{name}": text.encode() for name, text in members.items()}, 0o755).getvalue())
     folder.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(folder / file, "w:gz") as tar:
-        for name, text in members.items():
-            entry = tarfile.TarInfo(f"toy/{name}")
-            entry.size, entry.mode = len(text.encode()), 0o755
-            tar.addfile(entry, io.BytesIO(text.encode()))
-    return hashlib.sha256((folder / file).read_bytes()).hexdigest()
+    (folder / file).write_bytes(packed)
+    return hashlib.sha256(packed).hexdigest()
 
 
 # At each step of a build the engine may look at every file of the image, and toys have many steps: their base has what
@@ -272,10 +270,14 @@ def mode_named(catalog: Catalog, variant: str, name: str) -> Mode:
 
 
 def interlock(
-    root: Path, *words: str, environment: dict[str, str] | None = None, timeout_s: float = 1800
+    root: Path,
+    *words: str,
+    environment: dict[str, str] | None = None,
+    timeout_s: float = 1800,
+    code: int | None = 0,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command in the project and returns what it printed."""
-    return subprocess.run(
+    """Runs a command in the project and returns what it printed; it ends with this exit code, with None with any."""
+    done = subprocess.run(
         command(*words),
         cwd=root,
         env={**os.environ, "COLUMNS": "200", **(environment or {})},
@@ -284,3 +286,5 @@ def interlock(
         timeout=timeout_s,
         check=False,
     )
+    assert code in {None, done.returncode}, done.stdout + done.stderr
+    return done

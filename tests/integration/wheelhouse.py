@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import io
 import ipaddress
-import tarfile
-import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from interlock.engine.build.sources import tar_of
+from tests.fakes import Answer, Asked, serving
 
 # A build backend (PEP 517) in the source itself: it compiles toy.c, if there is one, with what config.txt says.
 BACKEND = """\
@@ -100,13 +101,8 @@ def project(name: str, extension: str = "", init: str = "", link: str = "", **sc
 def source(name: str, *asked: str, **more: str) -> tuple[str, bytes]:
     """File name and bytes of a source archive; see `project`."""
     stem = f"{name.replace('-', '_')}-1.0"
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
-        for path, text in project(name, *asked, **more).items():
-            entry = tarfile.TarInfo(f"{stem}/{path}")
-            entry.size = len(text.encode())
-            tar.addfile(entry, io.BytesIO(text.encode()))
-    return f"{stem}.tar.gz", stream.getvalue()
+    files = {f"{stem}/{path}": text.encode() for path, text in project(name, *asked, **more).items()}
+    return f"{stem}.tar.gz", gzip.compress(tar_of(files).getvalue())
 
 
 def hash_of(data: bytes) -> str:
@@ -124,38 +120,19 @@ def index(packages: Mapping[str, bytes], password: str = "", host: str = "127.0.
     """The address of an index (PEP 503) of these files, on this machine; `password` is 'user:password'."""
     needed = f"Basic {base64.b64encode(password.encode()).decode()}" if password else None
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if needed and self.headers.get("Authorization") != needed:
-                self.send_error(401)
-                return
-            parts = self.path.strip("/").split("/")
-            if parts[0] == "files" and parts[-1] in packages:
-                self._answer(packages[parts[-1]], "application/octet-stream")
-                return
-            wanted = [file for file in packages if file.rpartition("-")[0] and _project_of(file) == parts[-1]]
-            links = "".join(f'<a href="/files/{file}#{_sum(packages[file])}">{file}</a>\n' for file in wanted)
-            self._answer(f"<!DOCTYPE html><html><body>{links}</body></html>".encode(), "text/html") if wanted else (
-                self.send_error(404)
-            )
+    def answer(asked: Asked) -> Answer:
+        if needed and asked.headers.get("Authorization") != needed:
+            return Answer(401)
+        parts = asked.path.strip("/").split("/")
+        if parts[0] == "files" and parts[-1] in packages:
+            return Answer(body=packages[parts[-1]], headers={"Content-Type": "application/octet-stream"})
+        wanted = [file for file in packages if _project_of(file) == parts[-1]]
+        links = "".join(f'<a href="/files/{file}#{_sum(packages[file])}">{file}</a>\n' for file in wanted)
+        page = f"<!DOCTYPE html><html><body>{links}</body></html>".encode()
+        return Answer(body=page, headers={"Content-Type": "text/html"}) if wanted else Answer(404)
 
-        def _answer(self, data: bytes, kind: str) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            """Nothing: the tests say what they saw."""
-
-    server = ThreadingHTTPServer((host, 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://{host}:{server.server_port}/simple"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(answer, host=host) as port:
+        yield f"http://{host}:{port}/simple"
 
 
 def _project_of(file: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.builders import ROOT
 from tests.integration.conftest import (  # noqa: F401
+    buildx,
     built,
     catalog,
     client,
@@ -15,12 +16,12 @@ from tests.integration.conftest import (  # noqa: F401
     instruments_image,
     nothing_left,
     options,
-    project,
     pytest_collection_modifyitems,
     quick,
+    swap,
+    unreachable,
     volume,
 )
-from tests.integration.test_base import unreachable  # noqa: F401
 from tests.integration.test_profiler import programs, truth  # noqa: F401
 
 

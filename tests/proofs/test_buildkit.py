@@ -9,24 +9,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from interlock.catalog.project import Catalog
 from interlock.engine.build import one_build
 from interlock.engine.docker import connect
-from interlock.engine.protocol import BuildOptions
 from tests.builders import ROOT
-from tests.integration.plugin import config_with_buildx
 
 TESTS = ("build", "sources", "symbols", "verify", "cells", "audit", "trial")
-
-
-@pytest.fixture
-def buildx(client: Any, catalog: Catalog, options: BuildOptions, tmp_path: Path) -> Path:
-    """A configuration of docker's command that has the plugin."""
-    return config_with_buildx(client, catalog, options, tmp_path)
 
 
 def test_the_engines_tests_of_builds_pass_with_buildkit(buildx: Path, monkeypatch: pytest.MonkeyPatch) -> None:

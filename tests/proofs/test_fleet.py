@@ -27,7 +27,7 @@ from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE, EngineName, State
 from tests.apart import command
 from tests.builders import ROOT
-from tests.integration.resources import clean
+from tests.integration.resources import clean, owned
 from tests.integration.toys import BARE, add_workload, copy_project, toy_tarball, toy_variant
 from tests.proofs import door
 from tests.proofs import hosts as machines
@@ -101,12 +101,7 @@ OPTIONS = ("--variants", ",".join(VARIANTS), "--baseline", VARIANTS[0], "--quick
 
 def owners(client: Any) -> set[str]:
     """The experiments that have something in the engine."""
-    owned = {"label": OWNER_LABEL}
-    containers = client.containers.list(all=True, ignore_removed=True, filters=owned)
-    return {
-        *(container.labels[OWNER_LABEL] for container in containers),
-        *(volume.attrs["Labels"][OWNER_LABEL] for volume in client.volumes.list(filters=owned)),
-    }
+    return {labels[OWNER_LABEL] for labels in owned(client).values()}
 
 
 def kill_once_it_measures(client: Any, doomed: Host) -> None:

@@ -47,7 +47,6 @@ def test_what_a_variant_that_was_built_here_waits_for_has_the_names_of_its_symbo
         ROOT, "why", THREADED, "locks/queue", "--engine", "host", "--json", "--results", str(tmp_path / "results"),
         environment=without_engine(tmp_path),
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
     (found,) = Explained.model_validate_json(done.stdout).variants.values()
     assert {"GIL", "queue.Queue.mutex"} <= {site.lock for site in found.sites}
     assert (found.no_frames, found.no_symbols) == ("", "")

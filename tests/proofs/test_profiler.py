@@ -9,18 +9,14 @@ from typing import Any
 import pytest
 
 from interlock.catalog.project import Catalog
+from interlock.engine.agent import LAUNCH
 from interlock.engine.run import execution, profiler
 from interlock.engine.run.profiler import CGROUPS, HOST_CGROUPS, PROFILER, profiler_rights
 from interlock.measure import processes
 from interlock.measure.counts import parse_bpf, parse_strace
-from tests.integration.images import Images
-from tests.integration.test_profiler import (
-    OWNER,
-    START_TRUTH,
-    assert_exact,
-    open_cell,
-    run,
-)
+from tests.integration.images import QUICK, Images
+from tests.integration.resources import said, start
+from tests.integration.test_profiler import OWNER, START_TRUTH, assert_exact
 from tests.integration.toys import mode_named
 
 WAKING = "cpython-2.7"
@@ -33,13 +29,13 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
 ) -> None:
     """The count of 2007, to the call: every import takes the import lock once, and every release wakes."""
     mode = mode_named(catalog, WAKING, "waking-sem-post")
-    cell = open_cell(client, built, volume, WAKING)
+    cell = start(client, OWNER, built[WAKING], volume)
     argv = ["python", "/interlock/workloads/import_loop.py", "--where", "function"]
     argv += ["--loops", "10", "--warmups", "1", "--values", "1"]
     found = []
     for environment in ({}, mode.environment):
         with profiler.counting(instruments_image, OWNER, cell) as counting:
-            run(cell, *argv, environment=environment)
+            said(cell, LAUNCH, "--", *argv, environment=environment)
             counting.stop()
         phases = parse_bpf(counting.text)
         found.append(phases["work"].syscalls["futex"].calls if "futex" in phases["work"].syscalls else 0)
@@ -60,7 +56,7 @@ for _ in range(1234):
 def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
     client: Any, catalog: Catalog, built: Images, volume: str
 ) -> None:
-    cell = open_cell(client, built, volume, WAKING)
+    cell = start(client, OWNER, built[WAKING], volume)
     mode = mode_named(catalog, WAKING, "waking-sem-post")
     futex = []
     for environment in ({}, mode.environment):
@@ -81,7 +77,7 @@ def test_two_capabilities_of_the_kernels_count_exactly_in_place_of_the_administr
     rights = profiler_rights(os.uname().release)[0]
     assert "SYS_ADMIN" not in rights
     kept = [f"+{one.lower()}" for one in rights if one != left_out]
-    cell = open_cell(client, built, volume)
+    cell = start(client, OWNER, built[QUICK], volume)
     cell.reload()
     box = client.containers.run(
         instruments_image,
@@ -102,11 +98,11 @@ def test_two_capabilities_of_the_kernels_count_exactly_in_place_of_the_administr
             assert profiler.stdout is not None
             is_ready = profiler.stdout.readline() == "ready\n"
             if is_ready:
-                run(cell, *START_TRUTH)
+                said(cell, LAUNCH, "--", *START_TRUTH)
             profiler.terminate()
-            said = profiler.stdout.read()
+            counted = profiler.stdout.read()
     finally:
         box.remove(force=True)
     assert is_ready is not bool(left_out)
     if is_ready:
-        assert_exact(said)
+        assert_exact(counted)

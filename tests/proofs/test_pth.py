@@ -14,7 +14,6 @@ import pytest
 
 from interlock.catalog.project import Catalog
 from interlock.engine.build.image import ask_facts, require_proof
-from interlock.engine.packages import audit, dependency_files
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.errors import UnsupportedHereError
 from interlock.measure.stacks import Interpreter
@@ -25,11 +24,12 @@ from tests.integration import lock_lines, shared
 from tests.integration.images import NO_THREADS, PTH, QUICK, Images
 from tests.integration.shared import Measured
 from tests.integration.test_adapters import values
-from tests.integration.test_swap import output_of, run
+from tests.integration.test_audit import auditing
+from tests.integration.test_swap import output_of
 from tests.integration.test_swap_breaks import placed, warned
 from tests.integration.test_why import OWNER, acquisitions, programs, sandbox
 
-__all__ = ["OWNER", "programs", "run", "sandbox"]
+__all__ = ["OWNER", "programs", "sandbox"]
 
 MERCURIAL = ("hg", "hg-status", "hg-cmdserver")
 
@@ -108,15 +108,12 @@ def test_an_audit_says_that_its_pip_is_too_old(
     client: Any, catalog: Catalog, root: Path, built: Images, tmp_path: Path
 ) -> None:
     (tmp_path / "r.txt").write_text("six\n")
-    wanted = dependency_files.read(
-        [str(tmp_path / "r.txt")], lambda path: path.read_text(encoding="utf-8"), Path.exists
-    )
-    (old,) = audit.audit(client, catalog, root, [built[PTH]], wanted, lambda *_: None)
+    (old,) = auditing(client, catalog, root, built[PTH])(tmp_path / "r.txt")
     assert old.outcome.state is State.UNSUPPORTED
     assert re.search(r"pip \d+\.\d+ .*22\.2", old.outcome.reason)
 
 
-def test_gunicorn_needs_threads(run: Entry, client: Any, built: Images, tmp_path: Path) -> None:
+def test_gunicorn_needs_threads(swap: Entry, client: Any, built: Images, tmp_path: Path) -> None:
     """The real one, of an index; the last that runs on 2.7."""
     download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--python-version", "2.7"]
     wheels = ["--only-binary", ":all:", "-d", str(tmp_path / "wheels"), "gunicorn==19.10.0", "setuptools==44.1.1"]
@@ -125,12 +122,12 @@ def test_gunicorn_needs_threads(run: Entry, client: Any, built: Images, tmp_path
     assert built[PTH]
     file = placed(tmp_path, "gunicorn")
     (tmp_path / "app.py").write_text("def app(environ, start_response):\n    return []\n")
-    _, _, err = run(file, "--to", NO_THREADS, "--write", "--local")
+    _, _, err = swap(file, "--to", NO_THREADS, "--write", "--local")
     assert "needs threads" in warned(err, 6)
     assert "use cpython-2.7" in warned(err, 6)
     with pytest.raises(Exception, match="ImportError"):
         output_of(client, tmp_path)
-    _, _, err = run(file, "--to", PTH, "--write", "--local")
+    _, _, err = swap(file, "--to", PTH, "--write", "--local")
     assert "needs threads" not in err
     assert output_of(client, tmp_path) == ""
 

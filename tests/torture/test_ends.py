@@ -10,14 +10,11 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-import docker
 import pytest
 
-from interlock.engine.ownership import OWNER_LABEL
-from interlock.engine.run.leftovers import clean_up
 from interlock.results import store
 from tests.builders import ROOT
 from tests.results.test_journal import expected, kill_once, measured
@@ -29,7 +26,7 @@ from tests.torture.experiments import (
     Record,
     count,
     kept_and_resumed,
-    usual_duration_s,
+    matrix,
     values_of,
 )
 
@@ -49,22 +46,6 @@ def test_blocks_of_a_writer_that_is_killed_at_random_moments(record_property: Re
     count(record_property, KILLS, wrong)
 
 
-@pytest.fixture(scope="module")
-def usual_s(tmp_path_factory: pytest.TempPathFactory) -> float:
-    return usual_duration_s(tmp_path_factory.mktemp("usual"))
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path
-    # What a killed process could not remove itself.
-    client = docker.from_env()
-    owned = {"label": OWNER_LABEL}
-    for owner in {one.labels[OWNER_LABEL] for one in client.containers.list(all=True, filters=owned)}:
-        if owner.startswith(f"{NAME}-"):
-            clean_up(client, owner)
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_matrix_that_a_signal_ends_at_a_random_moment(
     number: signal.Signals, record_property: Record, results: Path, usual_s: float
@@ -73,9 +54,7 @@ def test_a_matrix_that_a_signal_ends_at_a_random_moment(
     for turn in range(TRIES):
         name = f"{NAME}-{turn}"
         with (results / "said").open("wb") as said:
-            process = subprocess.Popen(
-                [*INTERLOCK, *MATRIX, "--name", name, "--results", str(results)], cwd=ROOT, stdout=said, stderr=said
-            )
+            process = subprocess.Popen([*INTERLOCK, *matrix(name, results)], cwd=ROOT, stdout=said, stderr=said)
             after_s = random.uniform(0.1, usual_s)
             time.sleep(after_s)
             process.send_signal(number)
@@ -138,7 +117,7 @@ def test_odd_surroundings_end_no_experiment(what: str, record_property: Record, 
     script, changes = SURROUNDINGS[what]
     environment = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
     folder = results / environment.pop("RESULTS", "plain")
-    argv = ["sh", "-c", script, "sh", *INTERLOCK, *MATRIX, "--name", NAME, "--results", str(folder)]
+    argv = ["sh", "-c", script, "sh", *INTERLOCK, *matrix(NAME, folder)]
     done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, check=False, timeout=LIMIT_S)
     fine = done.returncode == 0 and store.read_experiment(folder / NAME).ended_by == "" and values_of(folder / NAME)
     count(record_property, 1, [] if fine else [done.stderr.decode()])

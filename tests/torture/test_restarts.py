@@ -16,22 +16,21 @@ import pytest
 
 from interlock.catalog import project as catalogs
 from interlock.engine.build.helper_images import ensure_helper, helper_tag
-from interlock.engine.docker import DockerEngine
-from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions
 from tests.builders import ROOT
-from tests.integration.images import QUICK
+from tests.integration.images import QUICK, Images
+from tests.integration.resources import owned
 from tests.integration.toys import make_toy_base
 from tests.torture.experiments import (
     INTERLOCK,
     LIMIT_S,
-    MATRIX,
     TRIES,
     Record,
     add_toy,
     count,
     interlock,
     kept_and_resumed,
+    matrix,
     sentences,
     usual_duration_s,
 )
@@ -47,7 +46,7 @@ NAME = "restarted"
 def engine() -> Iterator[SecondEngine]:
     """An engine that has what a matrix needs, and reaches nobody to fetch more."""
     machine, known = docker.from_env(), catalogs.load(ROOT)
-    (built,) = DockerEngine(machine).build(known, [QUICK], BuildOptions(ROOT, catalogs.cache_folder()), print)
+    built = Images(machine, known, BuildOptions(ROOT, catalogs.cache_folder()))[QUICK]
     assert built.base is not None
     images = {built.tag: built.image_id, built.base.reference: built.base.image_id}
     images[helper_tag(INSTRUMENTS)] = ensure_helper(machine, ROOT, INSTRUMENTS, built.base)
@@ -84,10 +83,7 @@ def cleaned(engine: SecondEngine) -> list[str]:
     """What `clean` leaves of the dead."""
     done = interlock("clean")
     found = [] if done.returncode == 0 else [f"clean: {done.stderr}"]
-    left = engine.client.containers.list(all=True, filters={"label": OWNER_LABEL})
-    left += engine.client.volumes.list(filters={"label": OWNER_LABEL})
-    left += engine.client.networks.list(filters={"label": OWNER_LABEL})
-    return found + [f"{one.id} is left" for one in left]
+    return found + [f"{one} is left" for one in owned(engine.client)]
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
@@ -115,8 +111,7 @@ def test_a_matrix(signal: str, engine: SecondEngine, usual_s: float, record_prop
     wrong = []
     for turn in range(TRIES):
         name = f"{NAME}-{turn}"
-        words = [*MATRIX, "--name", name, "--results", str(tmp_path)]
-        wrong.append(restart_meanwhile(engine, signal, words, ROOT, random.uniform(1, usual_s)))
+        wrong.append(restart_meanwhile(engine, signal, matrix(name, tmp_path), ROOT, random.uniform(1, usual_s)))
         wrong.append(kept_and_resumed(tmp_path / name, name))
         wrong += cleaned(engine)
     count(record_property, TRIES, wrong)

@@ -27,6 +27,7 @@ from interlock.results.experiments import EXPERIMENT_FILE
 from tests import simulated
 from tests.builders import ROOT
 from tests.integration.images import QUICK
+from tests.integration.resources import owned
 from tests.integration.test_trial import BUILD, OWN_IMAGE, write_service
 from tests.torture.experiments import INTERLOCK, LIMIT_S, Record, add_toy, count, forget, images_of, values_of
 
@@ -100,11 +101,9 @@ class Attempts:
 
 
 def things_of(pid: int) -> list[str]:
-    client, mine = docker.from_env(), {"label": f"{PID}={pid}"}
-    found = [*client.containers.list(all=True, filters=mine, ignore_removed=True)]
-    found += [*client.volumes.list(filters=mine), *client.networks.list(filters=mine)]
-    found += client.images.list(filters={**mine, "dangling": True})
-    return [f"{type(one).__name__} {one.id}" for one in found]
+    client = docker.from_env()
+    images = client.images.list(filters={"label": f"{PID}={pid}", "dangling": True})
+    return [*owned(client, PID, pid), *(image.id for image in images)]
 
 
 def folders_in(temporary: Path) -> list[str]:

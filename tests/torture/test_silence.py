@@ -14,7 +14,6 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,20 +21,19 @@ import docker
 import pytest
 
 from interlock.engine.ownership import OWNER_LABEL
-from interlock.engine.run.leftovers import clean_up
 from interlock.results import store
 from tests.builders import ROOT
 from tests.torture.experiments import (
     INTERLOCK,
     LIMIT_S,
-    MATRIX,
     TRIES,
     Record,
     count,
     interlock,
     kept_and_resumed,
+    matrix,
+    owners_of,
     sentences,
-    usual_duration_s,
     values_of,
 )
 
@@ -85,31 +83,11 @@ class Door:
         self.path.unlink()
 
 
-@pytest.fixture(scope="module")
-def usual_s(tmp_path_factory: pytest.TempPathFactory) -> float:
-    return usual_duration_s(tmp_path_factory.mktemp("usual"))
-
-
-def left_of(name: str) -> list[str]:
-    """What the engine still has of an experiment."""
-    client, owned = docker.from_env(), {"label": OWNER_LABEL}
-    found = [*client.containers.list(all=True, filters=owned, ignore_removed=True), *client.volumes.list(filters=owned)]
-    labels = [one.labels if hasattr(one, "labels") else one.attrs["Labels"] for one in found]
-    return sorted({of[OWNER_LABEL] for of in labels if of[OWNER_LABEL].startswith(f"{name}-")})
-
-
 def wait_for(name: str, process: subprocess.Popen[str]) -> None:
     """Wait until an experiment has something in the engine."""
     end_s = time.monotonic() + LIMIT_S
-    while not left_of(name) and process.poll() is None and time.monotonic() < end_s:
+    while not owners_of(name) and process.poll() is None and time.monotonic() < end_s:
         time.sleep(0.1)
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path
-    for owner in left_of("silent"):
-        clean_up(docker.from_env(), owner)
 
 
 @pytest.mark.promise
@@ -119,8 +97,8 @@ def test_an_engine_that_falls_silent_ends_in_one_sentence_and_is_cleaned_later(
 ) -> None:
     wrong = []
     for turn in range(TRIES):
-        name, door = f"silent-{turn}", Door(results / "door")
-        argv = [*INTERLOCK, *MATRIX, "--name", name, "--results", str(results)]
+        name, door = f"tried-{turn}", Door(results / "door")
+        argv = [*INTERLOCK, *matrix(name, results)]
         argv[2] = IMPATIENT + argv[2]
         where = {**os.environ, "DOCKER_HOST": f"unix://{door.path}"}
         with subprocess.Popen(argv, cwd=ROOT, env=where, stdout=-1, stderr=subprocess.STDOUT, text=True) as process:
@@ -137,10 +115,11 @@ def test_an_engine_that_falls_silent_ends_in_one_sentence_and_is_cleaned_later(
             wrong.append(f"after {after_s:.1f} s it left with {process.returncode}: {said[-1500:]}")
         if took_s > MOST_S:
             wrong.append(f"it took {took_s:.0f} s to end")
-        if process.returncode and left_of(name) and "interlock clean" not in said:
-            wrong.append(f"nobody is told of {left_of(name)}: {said[-500:]}")
+        if process.returncode and owners_of(name) and "interlock clean" not in said:
+            wrong.append(f"nobody is told of {owners_of(name)}: {said[-500:]}")
         cleaned = interlock("clean")
-        wrong += [] if cleaned.returncode == 0 and not left_of(name) else [f"clean: {cleaned.stderr} {left_of(name)}"]
+        if cleaned.returncode or owners_of(name):
+            wrong.append(f"clean: {cleaned.stderr} {owners_of(name)}")
         wrong.append(kept_and_resumed(results / name, name))
     count(record_property, TRIES, wrong)
 
@@ -149,8 +128,8 @@ def test_an_engine_that_falls_silent_ends_in_one_sentence_and_is_cleaned_later(
 def test_a_machine_that_sleeps_loses_no_experiment(record_property: Record, results: Path, usual_s: float) -> None:
     wrong = []
     for turn in range(TRIES):
-        name = f"silent-sleep-{turn}"
-        argv = [*INTERLOCK, *MATRIX, "--name", name, "--results", str(results)]
+        name = f"tried-sleep-{turn}"
+        argv = [*INTERLOCK, *matrix(name, results)]
         with subprocess.Popen(argv, cwd=ROOT, stdout=-1, stderr=subprocess.STDOUT, text=True) as process:
             time.sleep(random.uniform(1, usual_s))
             client = docker.from_env()
@@ -172,5 +151,5 @@ def test_a_machine_that_sleeps_loses_no_experiment(record_property: Record, resu
         whole = process.returncode == 0 and not described.ended_by and not described.unfinished
         whole = whole and len(values_of(results / name)) > 0
         wrong += [] if whole else [f"it left with {process.returncode}: {said[-1500:]}"]
-        wrong += [f"{owner} is left" for owner in left_of(name)]
+        wrong += [f"{owner} is left" for owner in owners_of(name)]
     count(record_property, TRIES, wrong)

@@ -9,23 +9,19 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Timer
 
-import docker
 import pytest
 
-from interlock.engine.ownership import OWNER_LABEL
-from interlock.engine.run.leftovers import clean_up
 from interlock.results import store
 from tests.builders import ROOT
 from tests.integration.images import QUICK
 from tests.torture.experiments import (
     INTERLOCK,
     LIMIT_S,
-    MATRIX,
     TRIES,
     Record,
     add_toy,
@@ -33,8 +29,9 @@ from tests.torture.experiments import (
     forget,
     images_of,
     interlock,
+    matrix,
+    owners_of,
     sentences,
-    usual_duration_s,
     values_of,
 )
 
@@ -54,16 +51,6 @@ def failures(ended: Sequence[tuple[int, str]]) -> list[str]:
     return [f"it left with {code}: {said[-1000:]}" for code, said in ended if code or "Traceback" in said]
 
 
-def owners_of(beginning: str) -> set[str]:
-    """The owners of what is in the engine whose name begins so."""
-    client, owned = docker.from_env(), {"label": OWNER_LABEL}
-    found = [one.labels for one in client.containers.list(all=True, filters=owned, ignore_removed=True)]
-    found += [
-        one.attrs["Labels"] for one in (*client.volumes.list(filters=owned), *client.networks.list(filters=owned))
-    ]
-    return {labels[OWNER_LABEL] for labels in found if labels[OWNER_LABEL].startswith(beginning)}
-
-
 @pytest.mark.parametrize("beside", [[["build"]], [["clean"], ["clean"]]], ids=["the same build", "cleans"])
 def test_a_build_beside_others(beside: list[list[str]], project: Path, record_property: Record) -> None:
     """What `clean` removes is what the dead have left: the build, and the proof that ends it, are at work."""
@@ -72,7 +59,7 @@ def test_a_build_beside_others(beside: list[list[str]], project: Path, record_pr
         name, environment = add_toy(project)
         others = [[*words, name] if words == ["build"] else words for words in beside]
         wrong += failures(at_once(["build", name], *others, cwd=project, **environment))
-        wrong += [images_of(name), *(f"{owner} is left" for owner in owners_of("proof-"))]
+        wrong += [images_of(name), *(f"{owner} is left" for owner in owners_of("proof"))]
         forget(name)
     count(record_property, (1 + len(beside)) * TRIES, wrong)
 
@@ -97,19 +84,12 @@ def test_two_swaps_of_one_file(record_property: Record, tmp_path: Path) -> None:
     count(record_property, 2 * SWAPS, wrong)
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "results"
-    for owner in owners_of("tried-"):
-        clean_up(docker.from_env(), owner)
-
-
 def test_two_matrices_of_one_name(results: Path, record_property: Record) -> None:
     """The one waits for the other, and then says that the name is taken."""
     wrong: list[str] = []
     for turn in range(TRIES):
         name = f"tried-{turn}"
-        words = [*MATRIX, "--name", name, "--results", str(results)]
+        words = matrix(name, results)
         ended = sorted(at_once(words, words))
         (first, _), (second, said) = ended
         if first != 0 or second == 0 or "Traceback" in said or len(sentences(said)) != 1 or name not in said:
@@ -125,10 +105,8 @@ def test_two_cleans(results: Path, record_property: Record) -> None:
     wrong: list[str] = []
     for turn in range(TRIES):
         name = f"tried-{turn}"
-        process = subprocess.Popen(
-            [*INTERLOCK, *MATRIX, "--name", name, "--results", str(results)],
-            cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        argv = [*INTERLOCK, *matrix(name, results)]
+        process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         limit = time.monotonic() + LIMIT_S
         while not owners_of(name) and process.poll() is None and time.monotonic() < limit:
             time.sleep(0.1)
@@ -152,9 +130,9 @@ def faketime() -> str:
 @pytest.mark.promise
 @pytest.mark.parametrize("moved", ["-2h", "+5h", "+1d", "-3000d"])
 def test_a_clock_that_jumps_changes_no_experiment(
-    moved: str, faketime: str, results: Path, record_property: Record, tmp_path: Path
+    moved: str, faketime: str, results: Path, usual_s: float, record_property: Record, tmp_path: Path
 ) -> None:
-    usual_s, clock, name = usual_duration_s(tmp_path / "usual"), tmp_path / "clock", "tried-clock"
+    clock, name = tmp_path / "clock", "tried-clock"
     clock.write_text("+0\n")
     environment = {
         "LD_PRELOAD": faketime,
@@ -165,7 +143,7 @@ def test_a_clock_that_jumps_changes_no_experiment(
         "NO_FAKE_STAT": "1",
     }
     Timer(usual_s / 2, clock.write_text, [f"{moved}\n"]).start()
-    done = interlock(*MATRIX, "--name", name, "--results", str(results), cwd=ROOT, **environment)
+    done = interlock(*matrix(name, results), cwd=ROOT, **environment)
     wrong = [] if done.returncode == 0 else [f"it left with {done.returncode}: {done.stderr[-1000:]}"]
     if done.returncode == 0:
         described = store.read_experiment(results / name)

@@ -23,12 +23,15 @@ from typing import Any
 
 import pytest
 
+from tests.builders import ROOT
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Report = Callable[..., dict[str, Any]]
 Refusal = Callable[..., str]
+Serve = Callable[..., Any]
 ONCE = ["--loops", "1", "--warmups", "0", "--values", "1"]
 NO_THREADS = "import sys; sys.modules['threading'] = None"
-WORKLOADS = Path(__file__).parents[2] / "workloads"
+WORKLOADS = ROOT / "workloads"
 # Longer than any run takes, so that a hang fails a test instead of stopping the suite.
 HANG_S = 120  # a machine that is busy with other things is slow, not wrong
 

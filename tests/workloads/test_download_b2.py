@@ -1,4 +1,4 @@
-"""The real b2 client: what of it needs no package. tests/integration/test_downloads.py runs it against a server."""
+"""The real b2 client: what of it needs no package. tests/proofs/test_download_b2.py runs it against a server."""
 
 from __future__ import annotations
 

@@ -121,12 +121,8 @@ def test_the_slowest_modules_are_named_with_their_times(
 
 
 @pytest.fixture
-def program() -> ModuleType:
-    sys.path.insert(0, str(WORKLOADS))
-    try:
-        return importlib.import_module("import_stdlib")
-    finally:
-        sys.path.remove(str(WORKLOADS))
+def program(module: Callable[[str], ModuleType]) -> ModuleType:
+    return module("import_stdlib")
 
 
 def essence(code: CodeType) -> tuple[object, ...]:
@@ -167,7 +163,9 @@ def test_unmarshalling_is_a_share_of_the_imports(report: Report, listed: Callabl
     assert 0 < share < 1
 
 
-def test_unmarshalling_is_cpu_time_whatever_the_clock_says(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unmarshalling_is_cpu_time_whatever_the_clock_says(
+    program: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the clock it was 23 to 310 % of the imports, because the other rows had their turns meanwhile."""
     monkeypatch.setattr(program, "maker_of", lambda _: lambda: time.sleep(0.2))
     assert program.time_unmarshalling([ModuleType("waits")]) < 0.1

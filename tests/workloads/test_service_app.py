@@ -18,8 +18,10 @@ from typing import Any
 
 import pytest
 
-WORKLOADS = Path(__file__).parents[2] / "workloads"
-DATABASE = Path(__file__).parents[2] / "dockerfiles" / "load" / "database.py"
+from tests.builders import ROOT
+from tests.workloads.conftest import WORKLOADS
+
+DATABASE = ROOT / "dockerfiles/load/database.py"
 LIMIT_S = 30
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -58,21 +60,13 @@ def service(scratch: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[s
 
 def connect(url: str) -> socket.socket:
     address = ("127.0.0.1", int(url.rstrip("/").rpartition(":")[2]))
-
-    def connected() -> socket.socket:
-        return socket.create_connection(address)
-
-    found = eventually(connected)
-    assert isinstance(found, socket.socket)
+    found: socket.socket = eventually(lambda: socket.create_connection(address))
     return found
 
 
 def ask(url: str) -> str:
-    def get() -> str:
-        with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:  # noqa: S310
-            return str(answer.read().decode())
-
-    return str(eventually(get))
+    with eventually(lambda: urllib.request.urlopen(url, timeout=LIMIT_S)) as answer:  # noqa: S310
+        return str(answer.read().decode())
 
 
 def stop(process: subprocess.Popen[str], scratch: Path) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-WORKLOADS = Path(__file__).parents[2] / "workloads"
+from tests.workloads.conftest import WORKLOADS
+
 PROGRAMS = sorted(path for glob in ("*.py", "import-stdlib/*.py") for path in WORKLOADS.glob(glob))
 # vermin has no __main__, and its script need not be on the PATH.
 VERMIN = [sys.executable, "-c", "from vermin import main; main()", "--no-tips", "-v"]

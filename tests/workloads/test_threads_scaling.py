@@ -14,8 +14,6 @@ PROGRAM = "threads_scaling.py"
 KINDS = ("pure", "io", "mixed")
 # The generator's next number is another one, as a broken multiplication would have it.
 WRONG_ARITHMETIC = """
-import sys
-sys.path.insert(0, {folder!r})
 import protocol
 class Short:
     def __init__(self, *numbers): self.numbers = range(*numbers)
@@ -23,8 +21,6 @@ class Short:
 protocol.lazy_range = Short
 """
 LOST_TASK = """
-import sys
-sys.path.insert(0, {folder!r})
 import protocol
 def short(*numbers, real=range):
     return real(*numbers)[1:] if len(numbers) == 3 else real(*numbers)
@@ -42,10 +38,6 @@ def socketpair(real=socket.socketpair):
     return tuple(Socket(fileno=one.detach()) for one in real())
 socket.socketpair = socketpair
 """
-
-
-def sabotage(text: str) -> str:
-    return text.format(folder=str(Path(__file__).parents[2] / "workloads"))
 
 
 @pytest.mark.parametrize("what", KINDS)
@@ -71,7 +63,7 @@ def test_a_thread_that_waits_gives_its_cpu_up_for_the_partners_pause(report: Rep
 def test_a_wrong_number_is_an_error(refusal: Refusal) -> None:
     assert re.search(
         r"work not done: .*\b1043618065\b",
-        refusal(PROGRAM, "--what", "pure", "--threads", "2", *ONCE, sabotage=sabotage(WRONG_ARITHMETIC)),
+        refusal(PROGRAM, "--what", "pure", "--threads", "2", *ONCE, sabotage=WRONG_ARITHMETIC),
     )
 
 
@@ -85,7 +77,7 @@ def test_a_wrong_answer_is_an_error(refusal: Refusal) -> None:
 def test_a_lost_task_is_an_error(refusal: Refusal) -> None:
     assert re.search(
         r"work not done: .*\b16\b.*\b14\b",
-        refusal(PROGRAM, "--what", "pure", "--threads", "2", *ONCE, sabotage=sabotage(LOST_TASK)),
+        refusal(PROGRAM, "--what", "pure", "--threads", "2", *ONCE, sabotage=LOST_TASK),
     )
 
 
