@@ -48,11 +48,19 @@ def test_each_service_has_the_figure_that_decides_and_ratios_with_intervals() ->
 def test_a_figure_that_decides_is_in_no_table_of_prices() -> None:
     rows = make_rows("cpu", 1.5)
     for row in rows:
-        row["figures"] |= make_rows("memory", 20.0)[0]["figures"]
+        row["figures"] |= make_rows("memory", 20.0, shows="slower")[bool(row.get("verdict"))]["figures"]
     text = page([make_record(rows=rows)], [])
     assert table_under(text, "## What each gains")[2][2] == "CPU time, ms"
     assert len(table_under(text, "## Memory")) == 3
-    assert len(table_under(text, "## CPU time")) == 2
+    assert not table_under(text, "## CPU time")
+
+
+def test_a_price_of_which_nothing_is_shown_has_no_table() -> None:
+    for shows, has_table in (("undecided", False), ("faster", True)):
+        rows = make_rows("throughput", 9.0)
+        for row, more in zip(rows, make_rows("start", 1.5, shows=shows), strict=True):
+            row["figures"] |= more["figures"]
+        assert bool(table_under(page([make_record(rows=rows)], []), "## Start")) is has_table
 
 
 def test_the_least_and_the_most_that_is_shown_are_named_and_what_is_undecided_is_not_among_them() -> None:

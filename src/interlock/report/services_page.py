@@ -15,6 +15,7 @@ from interlock.results.services import ProofRun, ProofRuns, ServiceFigure, Servi
 PATH = "docs/services.md"
 NOTHING = "-"
 MARKS = {"undecided": "?", "same": "="}
+SHOWN = ("slower", "faster")
 # What decides of a service, the usual figure first, and what it pays: how each is called there, and its unit.
 GAINS = {"throughput": "throughput, /s", "time": "time, s", "cpu": "CPU time, ms"}
 PRICES = {"memory": "Memory, MB", "p99": "p99, ms", "cpu": "CPU time, ms (of a batch: s)", "start": "Start, s"}
@@ -124,13 +125,13 @@ def _gains(records: Sequence[ServiceRecord]) -> str:
 
 
 def _prices(records: Sequence[ServiceRecord], name: str) -> str:
-    """Return the table of a figure, of the services of which it does not decide."""
+    """Return the table of a figure, of the services of which it does not decide; or that it shows nothing."""
+    own = [record for record in records if any(name in row.figures and decisive(row)[0] != name for row in record.rows)]
+    figures = [row.figures[name] for record in own for row in record.rows if name in row.figures]
+    if not any(figure.shows in SHOWN for figure in figures):
+        return "No difference is shown; results/services has the figures."
     places = _places(records)
-    rows = [
-        (record.name, *_cells(record, places, lambda row: _figure(row.figures.get(name))))
-        for record in records
-        if any(name in row.figures and decisive(row)[0] != name for row in record.rows)
-    ]
+    rows = [(record.name, *_cells(record, places, lambda row: _figure(row.figures.get(name)))) for record in own]
     return "\n".join(markdown_table(("service", *map(_place_text, places)), rows))
 
 
@@ -151,7 +152,7 @@ def _span(records: Sequence[ServiceRecord], name: str) -> Iterator[str]:
             for record in records
             for row in record.rows
             for figure in [row.figures.get(name)]
-            if (row.cpus, row.label) == place and figure and figure.ratio and figure.shows in {"slower", "faster"}
+            if (row.cpus, row.label) == place and figure and figure.ratio and figure.shows in SHOWN
         )
         if len(shown) > 1:
             ends = " to ".join(f"{ratio:.3f}x ({service})" for ratio, service in (shown[0], shown[-1]))
