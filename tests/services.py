@@ -164,22 +164,22 @@ def slowed_image(per_cent: float) -> str:
     return SLOWED
 
 
-def proved(name: str, slower: float, cpus: int, budget_s: float) -> tuple[ProofRun, str]:
-    """Try a service on the plain image against the same, or a slowed one, and return what was said, and the machine."""
+def proved(name: str, slower: float, cpus: int, budget_s: float) -> ProofRun:
+    """Try a service on the plain image against the same, or a slowed one, and return what was said."""
     image = slowed_image(slower) if slower else baseline_image().tag
     options = ["--variants", BASELINE, "--cpus", str(cpus), "--budget", f"{budget_s:g}s"]
     experiment, (table,), minutes = tried(name, image, options)
     (row,) = [row for row in judge(experiment, table) if row.label == BASELINE]
     differ = {Verdict.FASTER} if slower else {Verdict.FASTER, Verdict.SLOWER}
-    run = ProofRun(
+    return ProofRun(
         service=name,
+        machine=machine_text(experiment.host),
         ratio=estimate_of(row.comparison.ratio) if row.comparison else None,
         verdict=row.verdict.value,
         # What decides is what an injected loop must be found by; of equals no figure may differ.
         different=[each.figure.value for each in row.changes[: 1 if slower else None] if each.verdict in differ],
         minutes=round_to(minutes, 2),
     )
-    return run, machine_text(experiment.host)
 
 
 def write(path: Path, model: ServiceRecord | ProofRuns) -> None:
@@ -197,9 +197,8 @@ def prove(names: Sequence[str], *, named: bool, slower: float, cpus: int, budget
         wanted = 1 if slower or named else TWICE
         there = 0 if named else sum(run.service == name for run in known)
         for _ in range(there, wanted):
-            run, machine = proved(name, slower, cpus, budget_s)
-            known = [*known, run]
-            write(path, ProofRuns(slower=slower, machine=machine, runs=known))
+            known = [*known, proved(name, slower, cpus, budget_s)]
+            write(path, ProofRuns(slower=slower, runs=known))
 
 
 def main(words: Sequence[str] | None = None) -> None:

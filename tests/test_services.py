@@ -105,13 +105,12 @@ def test_a_service_that_is_recorded_is_left_out_unless_it_is_named(
 
 
 def test_equals_are_tried_twice_and_go_on_where_they_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def proved(name: str, *_: object) -> tuple[ProofRun, str]:
-        return ProofRun(service=name, ratio=None, verdict="same", different=[], minutes=1), "2 cores"
+    def proved(name: str, *_: object) -> ProofRun:
+        return ProofRun(service=name, machine="2 cores", ratio=None, verdict="same", different=[], minutes=1)
 
     monkeypatch.setattr(runner, "ROOT", tmp_path)
     monkeypatch.setattr(runner, "proved", proved)
-    first, _ = proved(NAMES[0])
-    write(proof_path(tmp_path, 0), ProofRuns(slower=0, machine="2 cores", runs=[first]))
+    write(proof_path(tmp_path, 0), ProofRuns(slower=0, runs=[proved(NAMES[0])]))
     main(["--equals"])
     (proof,) = services.read_proofs(tmp_path)
     assert sorted(run.service for run in proof.runs) == sorted(NAMES * 2)

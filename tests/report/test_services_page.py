@@ -108,12 +108,13 @@ def test_services_that_are_bounded_alike_are_named_together_with_the_cpus_that_t
     assert "- On 1 CPU it is full: a 0.96, b 1." in page(records, []).splitlines()
 
 
-def test_a_proof_counts_what_is_right_and_names_what_is_not() -> None:
+def test_a_proof_counts_what_is_right_and_names_what_is_not_and_the_machines() -> None:
     runs = [
-        ProofRun(service=name, ratio=None, verdict="same", different=different, minutes=2)
-        for name, different in (("a", []), ("b", ["memory"]), ("c", []))
+        ProofRun(service=name, machine=machine, ratio=None, verdict="same", different=different, minutes=2)
+        for name, machine, different in (("a", "one", []), ("b", "other", ["memory"]), ("c", "one", []))
     ]
     for slower, right, wrong in ((0, 2, "b (memory called different)."), (10, 1, "a, c.")):
-        text = page([], [ProofRuns(slower=slower, machine="2 cores", runs=runs)])
+        text = page([], [ProofRuns(slower=slower, runs=runs)])
         assert f"right in {right} of 3" in text
+        assert "2 on one; 1 on other" in text
         assert text.rstrip().endswith(wrong)

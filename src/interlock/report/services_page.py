@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from interlock.analysis.pick.sentences import cpus_text
 from interlock.analysis.statistics import Interval
@@ -59,17 +61,17 @@ def page(records: Sequence[ServiceRecord], proofs: Sequence[ProofRuns]) -> str:
 def short_table(records: Sequence[ServiceRecord]) -> str:
     """Return a row for each service: what is shown of each variant, or a mark, and what stands in its way."""
     places = sorted({(row.cpus, row.label) for record in records for row in record.rows if row.verdict})
-    rows = []
-    for record in records:
-        stopped = _stopped(record)
-
-        def shown(row: ServiceRow, stopped: Sequence[ServiceRow] = stopped) -> str:
-            figure = decisive(row)[1]
-            ratio = "" if figure is None else MARKS.get(figure.shows) or ratio_words(figure.ratio)
-            return "; ".join(filter(None, [problem_text(row) if row in stopped else "", ratio])) or NOTHING
-
-        rows.append((f"{record.name}: {record.title}", *_cells(record, places, shown)))
+    rows = [
+        (f"{record.name}: {record.title}", *_cells(record, places, partial(_in_short, _stopped(record))))
+        for record in records
+    ]
     return "\n".join(markdown_table(("service", *map(_place_text, places)), rows))
+
+
+def _in_short(stopped: Sequence[ServiceRow], row: ServiceRow) -> str:
+    figure = decisive(row)[1]
+    ratio = "" if figure is None else MARKS.get(figure.shows) or ratio_words(figure.ratio)
+    return "; ".join(filter(None, [problem_text(row) if row in stopped else "", ratio])) or NOTHING
 
 
 def decisive(row: ServiceRow) -> tuple[str, ServiceFigure | None]:
@@ -180,16 +182,18 @@ def _bounds(records: Sequence[ServiceRecord]) -> Iterator[str]:
 
 
 def _proof(proof: ProofRuns) -> str:
-    """Return how many trials were right, and what each that was not said."""
+    """Return how many trials were right on which machines, and what each that was not said."""
     what = f"slowed by {proof.slower:g} %" if proof.slower else "the same image twice"
     wrong = [run for run in proof.runs if bool(run.different) != bool(proof.slower)]
     minutes = [run.minutes for run in proof.runs] or [0.0]
+    machines = Counter(run.machine for run in proof.runs)
     said = [
         f"**{what}: right in {len(proof.runs) - len(wrong)} of {len(proof.runs)}**",
-        f", in {min(minutes):.0f} to {max(minutes):.0f} minutes each ({proof.machine})",
-        f"; wrong: {', '.join(map(_wrong, wrong))}" if wrong else "",
+        f", in {min(minutes):.0f} to {max(minutes):.0f} minutes each (",
+        "; ".join(f"{count} on {machine}" for machine, count in machines.items()),
+        f"); wrong: {', '.join(map(_wrong, wrong))}." if wrong else ").",
     ]
-    return f"{''.join(said)}."
+    return "".join(said)
 
 
 def _wrong(run: ProofRun) -> str:

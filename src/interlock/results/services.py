@@ -58,6 +58,7 @@ class ProofRun(Data):
     """A trial whose answer is known: of the same image under two names, or of one that is slowed."""
 
     service: str
+    machine: str
     ratio: Estimate | None  # of what decides, of the plain image to the other one
     verdict: str
     different: list[str]  # figures that are called different
@@ -68,7 +69,6 @@ class ProofRuns(Data):
     """The trials of one kind, in the order in which they ran."""
 
     slower: float  # by how many per cent the image is slowed that is compared with the plain one; 0: it is the same
-    machine: str
     runs: list[ProofRun]
 
 
