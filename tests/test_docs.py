@@ -91,6 +91,14 @@ def test_a_promise_counts_what_its_tests_tried_and_where_it_failed(tmp_path: Pat
     ]
 
 
+def test_a_promise_names_what_was_lost_or_escaped_and_no_noughts() -> None:
+    assert [promises.counted(counts) for counts in ([1200, 0, 0], [9, 2, 0], [9, 1, 3])] == [
+        "1,200",
+        "9, 2 lost",
+        "9, 1 lost, 3 escaped",
+    ]
+
+
 def test_a_table_of_promises_keeps_results_and_follows_the_files(tmp_path: Path) -> None:
     (tmp_path / "tests/long").mkdir(parents=True)
     (tmp_path / "tests/long/test_new.py").write_text('"""New.\n\nMore."""\n')

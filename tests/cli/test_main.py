@@ -422,6 +422,13 @@ def test_the_committed_page_is_what_the_commands_are() -> None:
     assert (ROOT / main.REFERENCE).read_text(encoding="utf-8") == main.reference_page()
 
 
+def test_an_option_of_many_commands_is_explained_once_and_named_by_each() -> None:
+    page = main.reference_page()
+    assert page.count("* `--json`: ") == page.count("* `--dry-run`: ") == 1
+    assert page.count("`--dry-run`") > 5
+    assert "<list[" not in page
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_has_a_section_with_all_its_options(name: str) -> None:
     section = main.reference_page().partition(f"\n### `interlock {name}`\n")[2].partition("\n### ")[0]

@@ -153,6 +153,7 @@ def test_the_baseline_has_a_time_and_no_ratio_the_twin_a_ratio_and_no_verdict() 
     assert (twin["ratio"] > 0.9, twin.get("verdict")) == (True, None)
 
 
+CONTROL = "control_"
 DOCUMENT = (ROOT / "docs/results.md").read_text(encoding="utf-8")
 REFERENCES = sorted((ROOT / "results/reference").glob("2026-11-2[69]-a"))
 
@@ -198,8 +199,15 @@ def test_the_document_shows_the_keys_of_tables_once() -> None:
 @pytest.mark.parametrize("table", TABLES)
 def test_the_document_shows_every_column_with_its_type_and_meaning(table: str) -> None:
     keys = [one for one in TABLES[table] if one in BENCHMARK_KEY]
-    own = [one for one in TABLES[table] if one not in BENCHMARK_KEY]
+    own = [one for one in TABLES[table] if one not in BENCHMARK_KEY and not one.name.startswith(CONTROL)]
     assert documented(f"`{table}`") == ([", ".join(f"`{one.name}`" for one in keys)], shown(own))
+
+
+def test_the_columns_of_the_control_are_named_and_are_those_of_the_baseline_otherwise() -> None:
+    names = {one.name for one in TABLES["ratios"]}
+    controls = {name for name in names if name.startswith(CONTROL)}
+    assert controls == set(re.findall(f"`({CONTROL}[a-z_]+)`", DOCUMENT))
+    assert {name.removeprefix(CONTROL) for name in controls} <= names
 
 
 def test_an_experiment_that_was_named_twice_is_exported_once() -> None:

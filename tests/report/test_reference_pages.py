@@ -6,7 +6,8 @@ import pytest
 
 from interlock.analysis.claims import ClaimVerdict, Finding
 from interlock.analysis.references import ReferenceFigure, ReferenceFinding
-from interlock.analysis.statistics import Interval
+from interlock.analysis.statistics import Interval, Ratio
+from interlock.analysis.verdicts import Comparison
 from interlock.catalog.claims import AnsweringFigure, Question, Untested
 from interlock.errors import CatalogError
 from interlock.report.reference_pages import BEGIN, END, answers, claims_tables, command, filled, ratio_words
@@ -33,7 +34,6 @@ def test_an_answer_has_its_figures_where_they_are_from_and_the_command_that_repe
     assert "**It makes 3.00.**" in text
     (row,) = [line for line in text.splitlines() if line.startswith("| futex, locks / queue: a+slow |")]
     assert EXPERIMENT.name in row
-    assert f"{EXPERIMENT.host['cores']} cores" in row
     assert command([FUTEX]) in text
 
 
@@ -70,21 +70,28 @@ def test_a_small_ratio_keeps_its_digits(ratio: Interval, text: str) -> None:
     assert ratio_words(ratio) == text
 
 
-def test_a_publication_has_a_table_of_what_was_judged_and_of_what_was_not_and_why() -> None:
+def test_a_publication_has_a_table_of_what_was_judged_and_a_list_of_what_was_not_and_why() -> None:
     claim = make_claim()
+    reason = "it hangs; a substitutes for b"
     judged = [
         ReferenceFinding(Finding(claim, ClaimVerdict.CONFIRMED, "because"), EXPERIMENT),
-        ReferenceFinding(Finding(claim, ClaimVerdict.NOT_TESTABLE, "it hangs"), EXPERIMENT),
+        ReferenceFinding(Finding(claim, ClaimVerdict.NOT_TESTABLE, reason), EXPERIMENT),
+        ReferenceFinding(Finding(claim, ClaimVerdict.NOT_TESTABLE, reason), EXPERIMENT),
         ReferenceFinding(Finding(claim, ClaimVerdict.NO_DATA, "nobody did"), EXPERIMENT),
     ]
     lost = Untested(statement="It is fast.", source=claim.source, reason="no figure")
     text = claims_tables(judged, [lost])
-    rows = [[cell.strip() for cell in line.split("|")[3:6]] for line in text.splitlines()[6:]]
-    assert [row[1] for row in rows] == [
-        "confirmed",
-        "not testable here: it hangs",
-        "no data yet",
-        "not tested: no figure",
-    ]
+    rows = [[cell.strip() for cell in line.split("|")[3:6]] for line in text.splitlines()[6:] if line.startswith("|")]
+    assert [row[1] for row in rows] == ["confirmed", *["not testable here: it hangs"] * 2, "no data yet"]
+    assert text.count("a substitutes for b") == 1
+    assert text.splitlines()[-1] == "- It is fast: no figure"
     assert text.count("###") == 1
-    assert text.count(EXPERIMENT.name) == 4  # a row's link has it twice
+    assert text.count(EXPERIMENT.name) == 6  # a row's link has it twice
+
+
+def test_an_answer_says_a_ratio_and_the_table_below_its_interval() -> None:
+    comparison = Comparison("a", Ratio(0.5, 0.4, 0.6, p=0, rounds=9, error=0.1, freedom=9), p=0, p_same=1)
+    asked = Question(question="How fast?", answer="It takes {time}.", figures={"time": RATIO})
+    text = answers([(asked, {"time": ReferenceFigure(comparison, EXPERIMENT)})], [EXPERIMENT])
+    assert "**It takes 0.500x.**" in text
+    assert "| 0.500x [0.400, 0.600] | faster |" in text

@@ -12,7 +12,7 @@ import pytest
 from interlock.catalog import project as catalogs
 from interlock.catalog.overlay import SHARED_FILES
 from interlock.catalog.project import Catalog
-from interlock.catalog.variants import SupportPhase, Variant
+from interlock.catalog.variants import SourceKind, SupportPhase, Variant
 from interlock.report import variants_page
 from interlock.results.experiments import BuildRecord, Built, Outcome, State
 from tests.builders import ROOT, make_base, make_build_record, make_built
@@ -85,7 +85,7 @@ def test_a_variant_is_on_the_page_with_what_its_file_says(name: str) -> None:
     assert variant.version in column(plain(), "version", name)
     assert column(plain(), "control", name) == (variant.control or "-")
     assert "localhost/" + column(plain(), "image", name).strip("`") == variant.image_tag
-    assert (variant.support.end_of_life or "not announced") in column(plain(), "support", name)
+    assert (variant.support.end_of_life or "no end announced") in column(plain(), "support", name)
     assert column(plain(), "what it is", name) == variant.summary
 
 
@@ -93,7 +93,7 @@ def test_what_is_compiled_without_profiles_is_named_and_what_was_recorded_otherw
     (line,) = [one for one in plain().splitlines() if one.startswith("What is compiled")]
     assert line.endswith("cpython-2.5, cpython-2.5-pth.")
     before, now = (page(known(), make_build_record(built(optimisations=names))) for names in ([], ["PGO", "LTO"]))
-    assert "- 1 of them with neither PGO nor LTO instead of PGO and LTO" in before
+    assert "- 1 built with neither PGO nor LTO instead of PGO and LTO" in before
     assert "PGO" not in now
 
 
@@ -170,6 +170,17 @@ def test_what_all_images_of_a_kind_differ_in_is_on_the_page(name: str) -> None:
     assert any(row[0] == name and reason in row[1:] for table in tables(plain()) for row in table)
 
 
+@pytest.mark.parametrize(("without", "said"), [(0, "all"), (1, "all but "), (2, ", ")])
+def test_what_all_kinds_but_one_differ_in_is_not_said_of_each(without: int, said: str) -> None:
+    name = next(iter(known().differences))
+    kinds = list(SourceKind)[without:]
+    difference = known().differences[name].model_copy(update={"kinds": kinds, "contract": False})
+    text = page(known().model_copy(update={"differences": {name: difference}}), None)
+    (row,) = [row for table in tables(text) for row in table if row[0] == name and row[2] == difference.reason]
+    assert said in row[1]
+    assert row[1].startswith("all") is (without < 2)
+
+
 @pytest.mark.parametrize("name", ["without a record", "with a record", "with pipes and lines"])
 def test_every_row_has_as_many_cells_as_its_table_has_columns(name: str) -> None:
     text = every_page()[name]
@@ -215,9 +226,9 @@ def test_the_figures_name_their_file_command_and_machine() -> None:
 @pytest.mark.parametrize(
     ("phase", "day", "words"),
     [
-        (SupportPhase.END_OF_LIFE, "2020-01-01", "end of life since 2020-01-01"),
-        (SupportPhase.SECURITY, "2029-10-31", "security, end of life 2029-10-31"),
-        (SupportPhase.BUGFIX, None, "bugfix, end of life not announced"),
+        (SupportPhase.END_OF_LIFE, "2020-01-01", "ended 2020-01-01"),
+        (SupportPhase.SECURITY, "2029-10-31", "security to 2029-10-31"),
+        (SupportPhase.BUGFIX, None, "bugfix, no end announced"),
     ],
 )
 def test_support_is_a_phase_and_a_day(phase: SupportPhase, day: str | None, words: str) -> None:

@@ -23,7 +23,7 @@ from interlock.results.experiments import State
 
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Say what would be built and run, for how long and with how much disk, and stop."),
+    typer.Option("--dry-run", help="Only say what would be built and run, for how long, with how much disk."),
 ]
 
 

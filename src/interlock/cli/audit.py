@@ -48,7 +48,7 @@ def audit_command(
     ] = None,
     imports: Annotated[
         str | None,
-        typer.Option("--import", metavar="M,N", help="Modules to import in addition to those of the packages."),
+        typer.Option("--import", metavar="M,N", help="Further modules to import."),
     ] = None,
     as_json: Json = False,
     dry_run: DryRun = False,

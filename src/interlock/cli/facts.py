@@ -33,8 +33,7 @@ def facts_command(
 ) -> None:
     """Read from signed lists what swap knows of Debian.
 
-    The lists come from the mirror that apt is configured with, with the packages whose programs
-    the official images bring: 80 MB, of which a table of 250 KB stays.
+    They come from the mirror that apt is configured with: 80 MB, of which a table of 250 KB stays.
     """
     if subject not in SUBJECTS:
         raise UsageError(found=f"there is no subject '{subject}'", todo=nearest(subject, SUBJECTS))

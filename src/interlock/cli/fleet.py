@@ -32,7 +32,7 @@ def fleet_command(
         int, typer.Option(min=1, metavar="S", help="Time limit for measuring on a host, in seconds.")
     ] = 14400,
     resume: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name or folder of an experiment of a fleet to complete.")
+        str | None, typer.Option(metavar="NAME", help="Fleet's experiment to complete, by name or folder.")
     ] = None,
     results: Results = None,
 ) -> None:

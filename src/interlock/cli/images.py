@@ -93,13 +93,13 @@ def build(
     ] = False,
     cache_from: Annotated[
         str | None,
-        typer.Option(metavar="HOST/NAMESPACE", help="Pull images from this registry instead of building them."),
+        typer.Option(metavar="HOST/NAMESPACE", help="Pull from this registry; build only what it lacks."),
     ] = None,
     engine: Engine = None,
     as_root: AsRoot = False,
     record: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Folder to write builds.json into: sizes and times for docs/variants.md."),
+        typer.Option(metavar="FOLDER", help="Folder for builds.json: sizes and times, for docs/variants.md."),
     ] = None,
     dry_run: DryRun = False,
 ) -> None:

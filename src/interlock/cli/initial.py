@@ -24,8 +24,8 @@ from interlock.trial.own_service import Service, find_service
 def init_command() -> None:
     """Write defaults for a service from what its folder has.
 
-    Into [tool.interlock] of pyproject.toml, or interlock.toml; from Dockerfile, compose file and dependencies.
-    Prints the next three commands. A table that is there stays as it is.
+    Reads the Dockerfile, compose file and dependencies; writes [tool.interlock] of pyproject.toml, or interlock.toml;
+    prints the next three commands. Defaults that are there stay.
     """
     here = Path.cwd()
     path = own_table(here)

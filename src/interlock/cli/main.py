@@ -8,9 +8,11 @@ import inspect
 import io
 import json
 import os
+import re
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -328,10 +330,16 @@ REFERENCE_HEAD = """\
 <!-- Written by `interlock render`; do not edit. -->
 # Commands
 
-Every command with its arguments and options. `interlock COMMAND --help` (or `-h`) shows the same in a terminal.
-`interlock --install-completion` makes your shell complete commands and options. With `--json` an error is JSON too, on
-standard error, with its kind, file, key and exit code.
+`interlock COMMAND --help` (or `-h`) shows the same in a terminal. `interlock --install-completion` makes your shell
+complete commands and options.
 """
+# An option that so many commands share stands once, above them.
+SHARED = 4
+# How Typer writes a command's usage, which says something only of one with arguments, and the type of an argument.
+USAGE = re.compile(r"\*\*Usage\*\*:\n\n```console\n\$ (interlock \w+ \[OPTIONS\])(.*)\n```\n\n")
+ARGUMENT = re.compile(r"^(\* `[^-`<][^`<]*) <[^`]*>`", re.MULTILINE)
+TITLES = re.compile(r"\*\*(?:Arguments|Options)\*\*:\n\n")
+BETWEEN = re.compile(r"(?<=\n)(\* .*)\n+(?=\* )")
 
 
 def reference_page() -> str:
@@ -342,13 +350,33 @@ def reference_page() -> str:
     overview = [
         f"- {panel}: {', '.join(f'[`{name}`](#interlock-{name})' for name in names)}" for panel, names in panels.items()
     ]
-    sections = [part for panel, names in panels.items() for part in (f"## {panel}", *map(_section, names))]
-    return "\n\n".join([REFERENCE_HEAD.rstrip("\n"), "\n".join(overview), *sections]) + "\n"
+    texts = {name: _section(name) for name in COMMANDS}
+    lines = Counter(line for text in texts.values() for line in text.splitlines() if line.startswith("* `-"))
+    shared = sorted(line for line, count in lines.items() if count >= SHARED)
+    sections = [
+        part
+        for panel, names in panels.items()
+        for part in (f"## {panel}", *(_own(texts[name], shared) for name in names))
+    ]
+    head = [REFERENCE_HEAD.rstrip("\n"), "\n".join(overview), "## Options of many commands", "\n".join(shared)]
+    return "\n\n".join([*head, *sections]) + "\n"
 
 
 def _section(name: str) -> str:
+    """Return a command's help and usage, with its arguments and options in one list."""
     from typer.cli import get_docs_for_click  # noqa: PLC0415  a command line of its own
 
     command = load_command(name)
     context = typer.Context(command, info_name=name)
-    return get_docs_for_click(obj=command, ctx=context, indent=2, name=name, call_prefix="interlock").rstrip()
+    text = get_docs_for_click(obj=command, ctx=context, indent=2, name=name, call_prefix="interlock")
+    text = USAGE.sub(lambda usage: f"`{usage[1]}{usage[2]}`\n\n" if usage[2] else "", text)
+    lines = [line for line in TITLES.sub("", text).splitlines() if not line.startswith("* `--help`")]
+    return BETWEEN.sub(r"\1\n", ARGUMENT.sub(r"\1`", "\n".join(lines))).rstrip()
+
+
+def _own(section: str, shared: Sequence[str]) -> str:
+    """Return a section with the names alone of the options that many commands have."""
+    lines = section.splitlines()
+    names = [line.removeprefix("* ").partition(": ")[0] for line in lines if line in shared]
+    own = "\n".join(line for line in lines if line not in shared).rstrip()
+    return f"{own}\n\nAlso {', '.join(names)}." if names else own

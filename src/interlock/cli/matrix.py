@@ -65,13 +65,15 @@ def matrix(
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name or folder of an unfinished experiment to continue."),
+        typer.Option(metavar="NAME", help="Unfinished experiment to continue, by name or folder."),
     ] = None,
     for_reference: Annotated[
         bool,
         typer.Option("--for-reference", help="Measure into results/reference/, if this machine is quiet enough."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Prepare this machine first, with playbooks/host.yml.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Agree to the plan; prepare this machine first (playbooks/host.yml).")
+    ] = False,
     results: Results = None,
     dry_run: DryRun = False,
 ) -> None:

@@ -49,17 +49,17 @@ Engine = Annotated[
         metavar=f"<{'|'.join(EngineName)}>",
         autocompletion=lambda: list(EngineName),
         envvar=ENGINE,
-        help="Engine to build and measure with (default: Docker, else Podman, else host: no containers).",
+        help="What builds and measures; `host` is without containers (default: Docker, else Podman, else host).",
     ),
 ]
 AS_ROOT = "INTERLOCK_AS_ROOT"
 VERSIONS = "INTERLOCK_VERSIONS"
 AsRoot = Annotated[
     bool,
-    typer.Option("--as-root", envvar=AS_ROOT, help="With --engine host: run programs as root, if you are root."),
+    typer.Option("--as-root", envvar=AS_ROOT, help="With --engine host, as root: run programs as root too."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON; print errors as JSON too.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone: no progress and no remarks.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on standard error.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone: no progress, no remarks.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed for the order (default: random).")]
 Profiled = Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")]
@@ -71,7 +71,7 @@ OneExperiment = Annotated[
     str | None,
     typer.Argument(
         metavar="EXPERIMENT",
-        help="Name or folder of an experiment (default: your latest, else a shipped one).",
+        help="Experiment, by name or folder (default: your latest, else a shipped one).",
     ),
 ]
 VerifyKey = Annotated[
@@ -87,7 +87,7 @@ class MatrixOptions:
 
     variants: Annotated[
         str | None,
-        typer.Option(metavar="A,B+MODE", help="Variants, plain or in a mode, or `all` in all modes (default: `core`)."),
+        typer.Option(metavar="A,B+MODE", help="Variants, plain or in a mode, or `all` (default: `core`)."),
     ] = None
     workloads: Annotated[
         str | None, typer.Option(metavar="X,Y", help="Names of workloads, or `all` (default: `core`).")
@@ -104,9 +104,7 @@ class MatrixOptions:
     ] = None
     seed: Seed = None
     profile: Profiled = True
-    why: Annotated[
-        bool, typer.Option("--why", help="Record stacks of waits and wakes of every profiled benchmark.")
-    ] = False
+    why: Annotated[bool, typer.Option("--why", help="Record where every profiled benchmark waits.")] = False
     engine: Engine = None
     as_root: AsRoot = False
 

@@ -19,7 +19,7 @@ class PickOptions:
         list[str] | None,
         typer.Option(
             metavar="NAME=WEIGHT",
-            help="What you run: a workload or workload/benchmark with its weight; may be repeated (default: a mix).",
+            help="Workload, or workload/benchmark, with its weight; may be repeated (default: service, download).",
         ),
     ] = None
     needs: Annotated[
@@ -42,16 +42,14 @@ class PickOptions:
     ] = None
     cpus: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="CPUs of the machine that the service runs on (default: this machine's)."
-        ),
+        typer.Option(min=1, metavar="N", help="CPUs that the service runs on (default: this machine's)."),
     ] = None
     like: Annotated[
         str | None,
         typer.Option(
             metavar="WORDS",
-            help="What your service is, as in 'a WSGI service with threads': the program that is most like it and was "
-            "tried (docs/services.md) answers too (default: by this folder's dependencies).",
+            help="Words for your service, as 'WSGI with threads', that find the most similar program in "
+            "docs/services.md (default: this folder's dependencies).",
         ),
     ] = None
     baseline: Annotated[
@@ -62,13 +60,13 @@ class PickOptions:
         typer.Option(
             "--from",
             metavar="WHOSE",
-            help="Figures that answer: `here` (yours in this folder), `elsewhere` (yours outside it), `project` (those "
-            "that come with Interlock), or an experiment's name or folder (default: the first of the three that fits).",
+            help="Whose figures answer: `here` (this folder's), `elsewhere` (yours outside it), `project` (shipped), "
+            "or an experiment (default: the first of the three that fits).",
         ),
     ] = None
     why: Annotated[
         bool,
-        typer.Option("--why", help="Show the ranking, what is excluded, costs, risks, FROM line and next commands."),
+        typer.Option("--why", help="Also show the ranking, what is excluded, costs, risks and the FROM line."),
     ] = False
     as_json: Json = False
     results: Results = None
@@ -78,7 +76,7 @@ class PickOptions:
 def pick_command(options: PickOptions) -> None:
     """Recommend an image for your workloads, or advise to stay.
 
-    Prints the answer in a few short lines; --why shows what it rests on.
+    The answer is a few short lines; --why shows what it rests on.
     """
     from interlock.cli import picking  # noqa: PLC0415  half a second that --help need not wait for
 

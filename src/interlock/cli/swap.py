@@ -63,10 +63,10 @@ def swap_command(
         str | None,
         typer.Option(metavar="NAME", help="Stage, service or container to change (default: all with the same image)."),
     ] = None,
-    write: Annotated[
-        bool, typer.Option("--write", help="Write the file; without it the change is only shown.")
+    write: Annotated[bool, typer.Option("--write", help="Write the change instead of only showing it.")] = False,
+    revert: Annotated[
+        bool, typer.Option("--revert", help="Show, or with --write restore, the images from before the first swap.")
     ] = False,
-    revert: Annotated[bool, typer.Option("--revert", help="Restore the images from before the first swap.")] = False,
     check_only: Annotated[
         bool, typer.Option("--check", help="Exit with 1 if a line has another image than --to, or an old digest.")
     ] = False,
@@ -74,11 +74,9 @@ def swap_command(
         bool, typer.Option("--paths", help="Change versions in paths, commands and wheel names too.")
     ] = False,
     try_it: Annotated[
-        bool, typer.Option("--try", help="Build and start the changed Dockerfile before it is written.")
+        bool, typer.Option("--try", help="Build and start the changed Dockerfile first; write it only if that works.")
     ] = False,
-    local: Annotated[
-        bool, typer.Option("--local", help="Take this machine's image though it is published, or no registry has it.")
-    ] = False,
+    local: Annotated[bool, typer.Option("--local", help="Use this machine's image, whatever registries have.")] = False,
     as_json: Json = False,
     dry_run: DryRun = False,
 ) -> None:

@@ -35,9 +35,8 @@ def train_command(
 ) -> None:
     """Train variants that have no profile of optimisation.
 
-    What was counted is stored in variants/profiles/. Builds of the same source, flags and compiler then need no
-    training of their own, and are the same bit for bit.
-    Each training compiles an interpreter that counts and runs its task: about five minutes on two cores.
+    Stores what a training counts in variants/profiles/: builds of the same source, flags and compiler then need none,
+    and are the same bit for bit. A training takes about five minutes on two cores.
     """
     paths, known = open_clone()
     texts = project.read_texts(paths.root)

@@ -54,16 +54,18 @@ class DockerfileOptions:
 
     file: Annotated[Path | None, typer.Option(metavar="FILE", help="Dockerfile (default: that of the folder).")] = None
     target: Annotated[str | None, typer.Option(metavar="STAGE", help="Stage to build, as for `docker build`.")] = None
-    stage: Annotated[str | None, typer.Option(metavar="STAGE", help="Stage to swap (default: all Python stages).")] = (
-        None
-    )
+    stage: Annotated[
+        str | None, typer.Option(metavar="STAGE", help="Stage whose image is replaced (default: every one on Python).")
+    ] = None
     build_arg: Annotated[
         list[str] | None, typer.Option(metavar="NAME[=VALUE]", help="Build argument, as for `docker build`.")
     ] = None
     secret: Annotated[
         list[str] | None, typer.Option(metavar="SECRET", help="Build secret, as for `docker build` (BuildKit).")
     ] = None
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the built images, under a tag.")] = False
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the built images as interlock/trial-FOLDER:VARIANT.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +84,8 @@ class ServiceOptions:
     http: Annotated[
         str | None,
         typer.Option(
-            metavar="[HOST]:PORT/PATH", help="Address where a healthy service answers 2xx, for instance :8000/health."
+            metavar="[HOST]:PORT/PATH",
+            help="Where a healthy service answers 2xx, for instance :8000/health (default: its EXPOSEd port).",
         ),
     ] = None
     env: Annotated[
@@ -91,13 +94,13 @@ class ServiceOptions:
     ] = None
     network: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Network of the engine to run in, for instance that of a database."),
+        typer.Option(metavar="NAME", help="Docker or Podman network to join, for instance that of a database."),
     ] = None
     cpus: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Number of CPUs of the service (default: all but one).")
     ] = None
     sweep: Annotated[
-        bool, typer.Option("--sweep", help="Measure on 1, 2 and 4 CPUs in place of --cpus, as far as there are.")
+        bool, typer.Option("--sweep", help="Measure on 1, 2 and 4 CPUs, if there are so many, instead of --cpus.")
     ] = False
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory limit of the service, for instance 512m (default: none).")
@@ -152,7 +155,7 @@ class RoundOptions:
     ] = None
     seed: Seed = None
     syscalls: Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")] = True
-    why: Annotated[bool, typer.Option("--why", help="Record stacks of waits and wakes, in a separate pass.")] = False
+    why: Annotated[bool, typer.Option("--why", help="Record where the service waits, in a separate pass.")] = False
 
     def settings(self, labels: Sequence[str], workloads: int = 1, results: Path | None = None) -> Settings:
         """Return the settings of the experiment, whose workloads are made of the user's service."""
@@ -191,7 +194,7 @@ def trial_command(
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name or folder of an unfinished trial to continue, with its other options."),
+        typer.Option(metavar="NAME", help="Unfinished trial to continue; give its other options again."),
     ] = None,
     fail_on: Annotated[
         str | None,

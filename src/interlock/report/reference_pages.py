@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from interlock.analysis.claims import ClaimVerdict, figure_text
+from interlock.analysis.claims import ClaimVerdict, Finding, figure_text
 from interlock.analysis.comparison import baseline_optimisation
 from interlock.analysis.references import ReferenceFigure, ReferenceFinding
 from interlock.analysis.statistics import Interval
@@ -31,24 +31,35 @@ def claims_tables(judged: Sequence[ReferenceFinding], untested: Sequence[Unteste
     parts = [f"{count}; and {len(untested)} statements that no experiment judges."]
     sources = dict.fromkeys([one.finding.claim.source for one in judged] + [one.source for one in untested])
     for source in sources:
-        rows = [_claim_row(one) for one in judged if one.finding.claim.source == source]
-        rows += [
-            (one.statement, "-", "-", f"not tested: {one.reason}", "-") for one in untested if one.source == source
-        ]
+        own = [one for one in judged if one.finding.claim.source == source]
         title = source.title.replace("[", "(").replace("]", ")")
         parts += ["", f"### {source.author}, {source.date}: {title}", ""]
-        parts += markdown_table(("published", "as a ratio or count", "ours [95 %]", "verdict", "experiment"), rows)
+        if own:
+            parts += markdown_table(
+                ("published", "as a ratio or count", "ours [95 %]", "verdict", "experiment"), map(_claim_row, own)
+            )
+        if substitutes := dict.fromkeys(filter(None, (_substituted(one.finding)[1] for one in own))):
+            parts += ["", f"Without figures of their own: {', '.join(substitutes)}."]
+        if others := [f"- {one.statement.rstrip('.')}: {one.reason}" for one in untested if one.source == source]:
+            parts += ["", "Not tested, and why:", "", *others]
     return "\n".join(parts)
+
+
+def _substituted(finding: Finding) -> tuple[str, str]:
+    """Return a finding's reason, and apart from it the variant that was judged in the place of the claim's own."""
+    reason, _, last = (
+        finding.reason.rpartition("; ") if "substitutes for" in finding.reason else (finding.reason, "", "")
+    )
+    return reason, last
 
 
 def _claim_row(judged: ReferenceFinding) -> tuple[str, ...]:
     finding, claim = judged.finding, judged.finding.claim
-    substituted = finding.reason.rpartition("; ")[2] if "substitutes for" in finding.reason else ""
-    note = "; ".join(part for part in (substituted, claim.note.rstrip(".")) if part)
-    statement = f"{claim.statement} ({note})" if note else claim.statement
+    statement = f"{claim.statement} ({claim.note.rstrip('.')})" if claim.note else claim.statement
     if finding.verdict is ClaimVerdict.NO_DATA and finding.ratio is None:
         return statement, published_text(claim), "-", finding.verdict.value, "-"
-    said = f"{finding.verdict.value}: {finding.reason}" if finding.verdict.silent else finding.verdict.value
+    reason = _substituted(finding)[0]
+    said = f"{finding.verdict.value}: {reason}" if finding.verdict.silent else finding.verdict.value
     return statement, published_text(claim), finding.figure, said, _link(judged.experiment)
 
 
@@ -73,13 +84,13 @@ def answers(
     parts = []
     for number, (question, known) in enumerate(questions, 1):
         figures = {name: figure for name, figure in known.items() if isinstance(figure, ReferenceFigure)}
-        texts = {name: _words(figure) for name, figure in figures.items()}
+        texts = {name: _short(figure) for name, figure in figures.items()}
         rows = [
             (
                 _subject(question.figures[name]),
-                texts[name],
+                _words(figure),
                 _shown(figure),
-                f"{_link(figure.experiment)}, {_machine(figure.experiment)}",
+                _link(figure.experiment),
             )
             for name, figure in figures.items()
         ]
@@ -119,6 +130,13 @@ def _wrong(
 
 def _words(figure: ReferenceFigure) -> str:
     return ratio_words(figure.figure.ratio) if isinstance(figure.figure, Comparison) else figure_text(figure.figure)
+
+
+def _short(figure: ReferenceFigure) -> str:
+    """Return a figure as its answer says it: a ratio without its interval, which the table below has."""
+    if not isinstance(figure.figure, Comparison):
+        return figure_text(figure.figure)
+    return f"{ratio_words(figure.figure.ratio).split()[0]}"
 
 
 def ratio_words(ratio: Interval) -> str:
