@@ -7,7 +7,15 @@ import time
 
 import pytest
 
-from interlock.engine.side_by_side import side_by_side
+from interlock.engine.side_by_side import side_by_side, worker_count
+
+
+@pytest.mark.parametrize(("cores", "tasks", "workers"), [(2, 0, 1), (2, 2, 2), (2, 9, 3), (64, 9, 4)])
+def test_there_is_a_worker_more_than_there_are_cores_but_no_more_than_tasks_and_four(
+    monkeypatch: pytest.MonkeyPatch, cores: int, tasks: int, workers: int
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert worker_count(tasks) == workers
 
 
 def test_each_task_is_done_once_and_as_many_at_the_same_time_as_there_are_workers() -> None:

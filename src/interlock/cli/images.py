@@ -33,7 +33,7 @@ from interlock.cli.options import (
 from interlock.engine import protocol, publishing, pulling
 from interlock.engine import registry as registries
 from interlock.engine.build import contract
-from interlock.engine.build.builds import BuildRun, build_command, write_record
+from interlock.engine.build.builds import build_command, write_record
 from interlock.engine.build.contract import examine
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.docker import DockerEngine, connect
@@ -113,14 +113,15 @@ def build(
     registry = parse_registry(cache_from, "--cache-from") if cache_from else None
     builder = choose_engine(paths, engine, as_root=as_root)
     options = replace(build_options(paths, force, registry), verifies=verify)
-    run = BuildRun(build_command(names, everything, force))
+    began = time.monotonic()
     missing = names if force or verify else announcing.missing_of(builder, known, names, options)
     announcing.announce(announcing.building(paths, known, missing), dry_run=dry_run)
     # An edited variant is built as its file is now.
     write_generated(paths, known)
     built = build_variants(builder, known, names, options)
     if record is not None:
-        console.say(f"record  {write_record(builder, record, built, run)}")
+        command = build_command(names, everything, force)
+        console.say(f"record  {write_record(builder, record, built, command, time.monotonic() - began)}")
     table = RichTable("variant", "version", "image", "MB", "s", "state", box=None, pad_edge=False)
     for image in built:
         state = _build_state(image)

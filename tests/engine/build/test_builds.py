@@ -1,18 +1,14 @@
-"""What is built: the variant's file as it is now; and how many builds run at once, with how many jobs each."""
+"""What is built: the variant's file as it is now; and what builds share is built before them."""
 
 from __future__ import annotations
 
 import datetime
-import os
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from docker.errors import ImageNotFound
-from hypothesis import given
-from hypothesis import strategies as st
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Variant
@@ -20,29 +16,25 @@ from interlock.engine.build import builds
 from interlock.engine.build.helper_images import helper_context
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.docker import DockerEngine
+from interlock.engine.names import Registry
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.side_by_side import worker_count
 from interlock.results import store
-from interlock.results.experiments import Built, Outcome, State
+from interlock.results.experiments import BaseImage, Built, Outcome, State
 from tests.builders import ROOT, make_base, make_built
-
-CORES = os.cpu_count() or 1
-
-
-@given(st.integers(0, 100))
-def test_there_is_a_builder_more_than_there_are_cores_and_at_most_one_for_each_plan(plans: int) -> None:
-    workers = worker_count(plans)
-    assert workers == max(1, min(plans, CORES + 1, 4))
-
 
 BASE = make_base(origin="registry", chain_id="sha256:layers")
 VARIANT = "debian-3.13"
 
 
-def plan(project: Path) -> ImagePlan:
-    known = catalogs.load(project)
+def builder_of(project: Path, client: Any = None) -> builds.ImageBuilder:
     options = BuildOptions(project, project / "cache")
-    return builds.ImageBuilder(None, known, options, lambda *_: None).plan(known.variants[VARIANT])
+    return builds.ImageBuilder(client, catalogs.load(project), options, lambda *_: None)
+
+
+def plan(project: Path, name: str = VARIANT) -> ImagePlan:
+    builder = builder_of(project)
+    variant = builder.known.variants[name]
+    return builder.plan(variant.at(variant.version))
 
 
 @pytest.fixture(autouse=True)
@@ -70,8 +62,6 @@ def test_a_variant_that_was_edited_is_planned_as_its_file_is_now_whatever_lies_i
 
 
 def test_what_is_looked_up_is_planned_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = catalogs.load(project)
-    builder = builds.ImageBuilder(None, known, BuildOptions(project, project / "cache"), lambda *_: None)
     planned: list[str] = []
 
     def counted(self: builds.ImageBuilder, variant: Variant) -> ImagePlan:
@@ -82,19 +72,22 @@ def test_what_is_looked_up_is_planned_once(project: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(builds.ImageBuilder, "plan", counted)
     there = make_built(VARIANT)
     monkeypatch.setattr(builds.ImageBuilder, "find", lambda _, plan: there if plan.variant.name == VARIANT else None)
-    found, missing = builds.look_up(builder, [VARIANT, "cpython-2.7"])
+    found, missing = builds.look_up(builder_of(project), [VARIANT, "cpython-2.7"])
     assert (found, missing.outcome.state) == (there, State.UNAVAILABLE)
     assert planned == [VARIANT, "cpython-2.7"]
 
 
-@pytest.mark.parametrize("name", [VARIANT, "official-3.13"])
-def test_nothing_is_pulled_to_look_up_what_there_is(project: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(("name", "base"), [(VARIANT, None), ("official-3.13", None), (VARIANT, BASE)])
+def test_nothing_is_pulled_to_look_up_what_there_is(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, base: BaseImage | None
+) -> None:
     """What is missing is pulled and made once that was announced."""
-    monkeypatch.setattr(builds, "find_base", lambda *_: None)
-    monkeypatch.setattr(builds, "find_pulled", lambda *_: None)
-    monkeypatch.setattr(builds, "ensure_base", None)
-    monkeypatch.setattr(builds, "pull", None)
-    options = BuildOptions(project, project / "cache")
+    monkeypatch.setattr(builds, "find_base", lambda *_: base)
+    for finds in ("find_pulled", "find_image"):
+        monkeypatch.setattr(builds, finds, lambda *_: None)
+    for fetches in ("ensure_base", "pull", "pull_built"):
+        monkeypatch.setattr(builds, fetches, None)
+    options = BuildOptions(project, project / "cache", registry=Registry("registry.example", "team"))
     (missing,) = DockerEngine(SimpleNamespace()).look_up(catalogs.load(project), [name], options)
     assert missing.outcome == Outcome(state=State.UNAVAILABLE, reason=builds.NOT_BUILT)
 
@@ -116,9 +109,7 @@ def test_what_builds_share_is_built_once_before_they_are_built_side_by_side(
     built: list[str] = []
     monkeypatch.setattr(builds, "begin_helpers", lambda *_: None)
     monkeypatch.setattr(builds, "build_aside", lambda *_, target, **__: built.append(target))
-    known = catalogs.load(project)
-    builder = builds.ImageBuilder(None, known, BuildOptions(project, project / "cache"), lambda *_: None)
-    builder.workers([builder.plan(known.variants[name].at(known.variants[name].version)) for name in names])
+    builder_of(project).workers([plan(project, name) for name in names])
     assert built == stages
 
 
@@ -130,9 +121,7 @@ def test_an_image_that_somebody_removes_before_its_proof_is_a_failed_build_of_th
 
     monkeypatch.setattr(builds, "build_image", lambda *_: "sha256:made")
     client = SimpleNamespace(images=SimpleNamespace(remove=gone), containers=SimpleNamespace(create=gone))
-    known = catalogs.load(project)
-    builder = builds.ImageBuilder(client, known, BuildOptions(project, project / "cache"), lambda *_: None)
-    built = builds.build_one(builder, plan(project))
+    built = builds.build_one(builder_of(project, client), plan(project))
     assert built.outcome.state is State.FAILED
     assert "no such image" in built.outcome.reason
 
@@ -162,13 +151,13 @@ def test_what_is_written_is_read_back_with_machine_engine_and_duration(tmp_path:
     )
     missing = Outcome(state=State.UNAVAILABLE, reason="example.org: no answer")
     built = [Built(variant="a", outcome=missing)]
-    began = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
-    run = builds.BuildRun("interlock build a", began, time.monotonic() - 61)
+    began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=61)
     folder = tmp_path / "references" / "one"
-    assert builds.write_record(DockerEngine(client), folder, built, run) == folder / store.BUILDS_FILE
+    path = builds.write_record(DockerEngine(client), folder, built, "interlock build a", 61.04)
+    assert path == folder / store.BUILDS_FILE
     record = store.latest_builds(tmp_path / "references")
     assert record is not None
     assert (record.name, record.command, record.builds) == ("one", "interlock build a", built)
-    assert record.started == "2026-11-21T12:00:00+00:00"
-    assert 61 <= record.duration_s < 120
+    assert abs(datetime.datetime.fromisoformat(record.started) - began) < datetime.timedelta(seconds=60)
+    assert record.duration_s == 61
     assert record.host["engine"]["storage_driver"] == "overlay2"

@@ -107,81 +107,54 @@ def test_a_tar_holds_the_files_and_is_the_same_every_time(files: dict[str, bytes
     assert {(member.uid, member.gid, member.mtime, member.mode) for member in members} <= {(0, 0, 0, 0o644)}
 
 
-def test_a_tar_of_programs_may_have_another_mode() -> None:
-    with tarfile.open(fileobj=tar_of({"a": b""}, 0o755)) as tar:
-        assert tar.getmember("a").mode == 0o755
-
-
-LOG = "logs/cpython-3.13.log"
-
-
-def failure(text: str) -> Exception:
-    return image.build_failure(text, make_variant(), LOG)
-
-
-def test_a_source_that_is_nowhere_is_unavailable_with_every_host_and_its_error() -> None:
-    error = failure(
-        "interlock: step fetching a.tgz\n"
-        "interlock: tried https://example.org/a.tgz: curl: (6) Could not resolve host: example.org\n"
-        "interlock: tried file:///interlock/a.tgz: curl: (37) Couldn't open file /interlock/a.tgz\n"
-        "interlock: tried http://127.0.0.1:81/pool/a.tgz: curl: (22) The requested URL returned error: 404\n"
-        "interlock: exit code 69\n"
-    )
-    assert isinstance(error, SourceUnavailableError)
-    assert error.found == (
-        "example.org: Could not resolve host: example.org; "
-        "file:///interlock/a.tgz: Couldn't open file /interlock/a.tgz; "
-        "apt's mirror: The requested URL returned error: 404"
-    )
-    assert (error.file, error.key) == ("variants/cpython-3.13.toml", "places")
-    assert "INTERLOCK_SOURCE_MIRROR" in error.todo
-
-
+FILE, LOG = "variants/cpython-3.13.toml", "logs/cpython-3.13.log"
+NOWHERE = """\
+interlock: step fetching a.tgz
+interlock: tried https://example.org/a.tgz: curl: (6) Could not resolve host: example.org
+interlock: tried file:///interlock/a.tgz: curl: (37) Couldn't open file /interlock/a.tgz
+interlock: tried http://127.0.0.1:81/pool/a.tgz: curl: (22) The requested URL returned error: 404
+"""
+TRIED = (
+    "example.org: Could not resolve host: example.org; "
+    "file:///interlock/a.tgz: Couldn't open file /interlock/a.tgz; "
+    "apt's mirror: The requested URL returned error: 404"
+)
 POOL = "interlock: tried http://{}.example/debian/pool/a.tgz: curl: (22) The requested URL returned error: 404\n"
+OTHER_SUM = "interlock: tried https://example.org/a.tgz: sha256 is 12ab (3 bytes), wanted 34cd\n"
+OTHER_SUM_TRIED = (
+    "example.org: sha256 is 12ab (3 bytes), wanted 34cd; apt's mirror: The requested URL returned error: 404"
+)
 UNSIGNED = "interlock: tried https://example.org/a.tgz.asc: the signature is not by author.asc: No key\n"
 # Of curl 7.88 on a full tmpfs.
 FULL = "interlock: tried https://example.org/a.tgz: curl: (23) Failure writing output to destination\n"
+MIRROR, DISK = "INTERLOCK_SOURCE_MIRROR", "docker system df"
 
 
 @pytest.mark.parametrize(
-    ("log", "code", "kind", "key", "found"),
+    ("log", "code", "kind", "where", "found", "todo"),
     [
-        ("", 69, SourceUnavailableError, "places", "no location"),
-        (POOL.format("one") + POOL.format("two"), 69, SourceUnavailableError, "places", "apt's mirror: The requested"),
-        (UNSIGNED, 66, BuildError, "signature", "example.org: the signature is not by author.asc: No key"),
-        ("cc: error: a.o: No space left on device\n", 1, EngineError, "", "cpython-3.13"),
-        (FULL, 69, EngineError, "", "cpython-3.13"),
+        ("", 69, SourceUnavailableError, (FILE, "places"), "no location", MIRROR),
+        (NOWHERE, 69, SourceUnavailableError, (FILE, "places"), TRIED, MIRROR),
+        (POOL.format(1) + POOL.format(2), 69, SourceUnavailableError, (FILE, "places"), "apt's mirror: The", MIRROR),
+        (OTHER_SUM + POOL.format(1), 65, BuildError, (FILE, "sha256"), OTHER_SUM_TRIED, MIRROR),
+        (UNSIGNED, 66, BuildError, (FILE, "signature"), "example.org: the signature is not by author.asc: No key", ""),
+        ("cc: error: a.o: No space left on device\n", 1, EngineError, ("", ""), "cpython-3.13", DISK),
+        (FULL, 69, EngineError, ("", ""), "cpython-3.13", DISK),
+        ("one\n\nmake: *** [all] Error 2\n", 2, BuildError, (LOG, ""), "failed: make: *** [all] Error 2", LOG),
     ],
-    ids=["no place", "one answer of all of Debian's archives", "another key", "a full disk", "a disk full of sources"],
+    ids=[
+        *("no place", "every place and its answer", "one answer of all of Debian's archives", "wrong bytes alone"),
+        *("another key", "a full disk", "a disk full of sources", "the end of the log"),
+    ],
 )
 def test_a_failed_build_is_told_by_its_exit_code_and_what_was_tried(
-    log: str, code: int, kind: type[Exception], key: str, found: str
+    log: str, code: int, kind: type[Exception], where: tuple[str, str], found: str, todo: str
 ) -> None:
-    error = failure(f"{log}interlock: exit code {code}\n")
+    error = image.build_failure(f"{log}interlock: exit code {code}\n", make_variant(), LOG)
     assert type(error) is kind
-    assert (getattr(error, "key", ""), str(error).count(found)) == (key, 1)
-
-
-def test_only_wrong_bytes_is_a_failed_build_that_names_the_sum_found() -> None:
-    error = failure(
-        "interlock: tried https://example.org/a.tgz: sha256 is 12ab (3 bytes), wanted 34cd\n"
-        "interlock: tried http://mirror.example/pool/a.tgz: curl: (22) The requested URL returned error: 404\n"
-        "interlock: exit code 65\n"
-    )
-    assert isinstance(error, BuildError)
-    assert not isinstance(error, SourceUnavailableError)
-    assert (error.file, error.key) == ("variants/cpython-3.13.toml", "sha256")
-    assert "example.org: sha256 is 12ab (3 bytes), wanted 34cd; " in error.found
-    assert error.found.endswith("The requested URL returned error: 404")
-    assert "INTERLOCK_SOURCE_MIRROR" in error.todo
-
-
-def test_any_other_failure_shows_the_end_of_the_log_and_where_the_rest_is() -> None:
-    error = failure("one\ntwo\n\nthree\nfour\nmake: *** [all] Error 2\ninterlock: exit code 2\n")
-    assert isinstance(error, BuildError)
-    assert error.file == LOG
-    assert error.found.endswith("failed: make: *** [all] Error 2")
-    assert LOG in error.todo
+    assert (error.file, error.key) == where
+    assert error.found.count(found) == 1
+    assert todo in error.todo
 
 
 DIGEST = f"sha256:{'a' * 64}"

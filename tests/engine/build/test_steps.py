@@ -73,7 +73,7 @@ def test_the_same_is_copied_run_and_configured_in_fewer_steps(name: str, is_shar
 
 
 def test_a_build_is_two_steps_and_the_image_four() -> None:
-    after = in_few_steps(written("cpython-2.7"), ARGUMENTS, {"a": "1"}, is_shared=False)
+    after = in_few_steps(written("cpython-2.7"), ARGUMENTS, {"a": "1"})
     assert steps_after("toolchain AS build", after) == ["COPY", "RUN"]
     assert sorted(steps_after("runtime", after)) == ["CMD", "COPY", "ENV", "LABEL"]
     assert "ARG" not in after.partition("\nFROM ")[2].split()
@@ -87,14 +87,14 @@ def test_a_build_that_another_variant_starts_from_has_a_step_of_its_own() -> Non
 
 def test_stages_that_variants_share_stay_in_the_engines_cache() -> None:
     before = written("cpython-3.13")
-    after = in_few_steps(before, ARGUMENTS, {}, is_shared=False)
+    after = in_few_steps(before, ARGUMENTS, {})
     shared, _, _ = before.partition("FROM toolchain AS build")
     assert instructions(after)[: len(instructions(shared))] == instructions(shared)
 
 
 def test_the_address_of_a_mirror_and_what_builds_again_stay_arguments() -> None:
     values = {**ARGUMENTS, "INTERLOCK_SOURCE_MIRROR": "https://user:word@host", "REBUILD": "7"}
-    after = in_few_steps(written("cpython-2.7"), values, {}, is_shared=False)
+    after = in_few_steps(written("cpython-2.7"), values, {})
     assert "word@host" not in after
     assert 'INTERLOCK_SOURCE_MIRROR="$INTERLOCK_SOURCE_MIRROR"' in after
     assert steps_after("toolchain AS build", after) == ["ARG", "ARG", "COPY", "RUN"]
@@ -102,7 +102,7 @@ def test_the_address_of_a_mirror_and_what_builds_again_stay_arguments() -> None:
 
 def test_in_a_label_nothing_is_expanded() -> None:
     labels = {"a.b": "1", "c": 'it\'s "$HOME" \\ 2'}
-    text = in_few_steps('FROM x\nCMD ["python"]\n', {}, labels, is_shared=False)
+    text = in_few_steps('FROM x\nCMD ["python"]\n', {}, labels)
     assert text.splitlines() == ["FROM x", 'CMD ["python"]', r'''LABEL "a.b"="1" "c"="it's \"\$HOME\" \\ 2"''']
 
 

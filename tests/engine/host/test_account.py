@@ -15,7 +15,7 @@ import pytest
 
 from interlock.engine.host import account
 from interlock.engine.host.account import MYSELF, Account, cache_for, reading_it
-from interlock.engine.host.sandbox import SandboxPlace, open_sandbox
+from interlock.engine.host.sandbox import open_sandbox
 
 NOBODY = Account("nobody", 65534, 65534, shutil.which("setpriv") or "")
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -56,7 +56,7 @@ SHOW = "id -u; id -G; grep -E '^(CapEff|NoNewPrivs)' /proc/self/status | tr -d '
 
 @as_root
 def test_what_runs_in_a_cell_has_no_rights_and_writes_to_its_own_places_alone(place: Path) -> None:
-    cell = open_sandbox(None, SandboxPlace(place, place / "disk", place, NOBODY))
+    cell = open_sandbox(None, place, place / "disk", place, NOBODY)
     said = cell.run(["sh", "-c", SHOW], 10).stdout.split()
     assert said == ["65534", "65534", f"CapEff:{'0' * 16}", "NoNewPrivs:1"]
     assert cell.run(["touch", "/scratch/a", "/disk/b"], 10).exit_code == 0

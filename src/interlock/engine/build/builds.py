@@ -358,14 +358,11 @@ class ImageBuilder:
         begin_helpers(self.client, self.options.root, self.options.helpers, (compiled or plans)[0].base)
         # BuildKit itself runs a step once that several builds have.
         for stage, plan in () if has_buildkit(self.client) else shared_stages(compiled):
-            self._build_shared_stage(plan, stage)
+            self.on_step("base", f"preparing the {stage} stage")
+            dockerfile = f"dockerfiles/{plan.variant.name}/Dockerfile"
+            arguments = {"BASE": plan.base.reference}
+            build_aside(self.client, plan.files, f"the {stage} stage", dockerfile, buildargs=arguments, target=stage)
         return worker_count(len(plans))
-
-    def _build_shared_stage(self, plan: ImagePlan, stage: str) -> None:
-        self.on_step("base", f"preparing the {stage} stage")
-        dockerfile = f"dockerfiles/{plan.variant.name}/Dockerfile"
-        arguments = {"BASE": plan.base.reference}
-        build_aside(self.client, plan.files, f"the {stage} stage", dockerfile, buildargs=arguments, target=stage)
 
 
 def shared_stages(plans: Sequence[ImagePlan]) -> list[tuple[str, ImagePlan]]:
@@ -392,23 +389,15 @@ def build_command(names: Sequence[str], everything: bool, force: bool) -> str:
     return shlex.join([*words, *(["--force"] if force else [])])
 
 
-@dataclass(frozen=True)
-class BuildRun:
-    """One run of `interlock build`: its command, and its start by the calendar and by the monotonic clock."""
-
-    command: str
-    started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
-    clock_s: float = field(default_factory=time.monotonic)
-
-
-def write_record(engine: Engine, folder: Path, built: list[Built], run: BuildRun) -> Path:
-    """Write builds.json into the folder and return its path."""
+def write_record(engine: Engine, folder: Path, built: list[Built], command: str, duration_s: float) -> Path:
+    """Write builds.json into the folder and return its path; the command has ended now."""
+    started = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=duration_s)
     record = BuildRecord(
         name=folder.name,
         tool_version=__version__,
-        command=run.command,
-        started=run.started.isoformat(timespec="seconds"),
-        duration_s=round(time.monotonic() - run.clock_s, 1),
+        command=command,
+        started=started.isoformat(timespec="seconds"),
+        duration_s=round(duration_s, 1),
         side_by_side=worker_count(len(built)),
         host={**machine.facts(), "engine": engine.facts()},
         builds=built,

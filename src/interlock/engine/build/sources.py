@@ -41,13 +41,13 @@ ELF, SCRIPT = b"\x7fELF", b"#!"
 SAID = re.compile(r"^[ \t]*+(\S+) => (/\S+)", re.MULTILINE)
 
 
-def tar_of(files: Mapping[str, bytes], mode: int = 0o644) -> io.BytesIO:
+def tar_of(files: Mapping[str, bytes]) -> io.BytesIO:
     """Return a tar with fixed owners and times, so that equal files give equal bytes."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for path, data in sorted(files.items()):
             entry = tarfile.TarInfo(path)
-            entry.size, entry.mode = len(data), mode
+            entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
     stream.seek(0)
     return stream
@@ -190,16 +190,18 @@ def find_prefix(variant: Variant, prefix: Prefix) -> Path:
 
     SourceUnavailableError names all places if none does, or the one that is the system's own.
     """
-    found = f"not installed on this machine: {', '.join(prefix.places)}"
     for place, folder in zip(prefix.places, folders_of(prefix), strict=True):
         if folder in SYSTEM:
-            found = f"{place} is the system's own folder: packing it would pack the whole system"
-            break
+            raise not_found(variant, f"{place} is the system's own folder: packing it would pack the whole system")
         if (folder / "bin").is_dir():
             return folder
-    raise SourceUnavailableError(
-        file=variant.file, key="prefix.places", found=found, todo="Install it into a folder of its own and name that."
-    )
+    raise not_found(variant, f"not installed on this machine: {', '.join(prefix.places)}")
+
+
+def not_found(variant: Variant, found: str) -> SourceUnavailableError:
+    """Return the error of an interpreter that others built and that none of its places has."""
+    todo = "Install it into a folder of its own and name that."
+    return SourceUnavailableError(file=variant.file, key="prefix.places", found=found, todo=todo)
 
 
 def packed_files(prefix: Path) -> list[Path]:
@@ -258,8 +260,7 @@ def _moved(data: bytes, prefix: Path) -> bytes:
 
 
 def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    entry.uid = entry.gid = 0
-    entry.uname = entry.gname = "root"
+    _owned_by_root(entry)
     entry.mode = 0o755 if entry.mode & 0o111 else 0o644
     return entry
 

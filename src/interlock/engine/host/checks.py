@@ -24,11 +24,15 @@ def of_engine() -> Iterator[MachineCheck]:
 
 
 def of_probe() -> MachineCheck:
-    """Return the check of how system calls are counted."""
+    """Return the check of how system calls are counted: by BPF, or the probe that is left without it."""
     try:
         profiler.require_bpf()
-    except UnsupportedHereError as error:
-        return _strace(error)
+    except UnsupportedHereError as refused:
+        if toolchain.missing(toolchain.PROBE):
+            found = f"no strace, and not {Method.BPF}: {refused.found}: system calls are not counted"
+            return MachineCheck("probe", CheckState.WARNING, found)
+        found = f"{PROBES[Method.STRACE_FUTEX]}; not {Method.BPF}, which `why` needs: {refused.found}"
+        return MachineCheck("probe", CheckState.WARNING, found, refused.todo.removesuffix("."))
     return MachineCheck("probe", CheckState.OK, PROBES[Method.BPF])
 
 
@@ -102,12 +106,3 @@ def of_packages() -> Iterator[MachineCheck]:
     if packages:
         count = f"{len(packages)} package{'s' * (len(packages) != 1)} would bring what is missing"
         yield MachineCheck("packages", CheckState.WARNING, count, toolchain.install_command(lacking))
-
-
-def _strace(refused: UnsupportedHereError) -> MachineCheck:
-    """Return the check of the probe that is left without BPF."""
-    if toolchain.missing(toolchain.PROBE):
-        found = f"no strace, and not {Method.BPF}: {refused.found}: system calls are not counted"
-        return MachineCheck("probe", CheckState.WARNING, found)
-    found = f"{PROBES[Method.STRACE_FUTEX]}; not {Method.BPF}, which `why` needs: {refused.found}"
-    return MachineCheck("probe", CheckState.WARNING, found, refused.todo.removesuffix("."))

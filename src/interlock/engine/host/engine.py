@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import pwd
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -12,7 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from interlock.catalog.project import Catalog
+from interlock.engine import machine
 from interlock.engine.build import builds
 from interlock.engine.build.places import Answers
 from interlock.engine.host import memory, profiler, sandbox, servers, toolchain
@@ -69,10 +71,10 @@ class HostEngine:
             "storage_driver": "none",
             "cgroup_version": "",
             "cpus": os.cpu_count() or 1,
-            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "memory_bytes": machine.memory_bytes(),
             "architecture": platform.machine(),
             "data_root": str(self.cache),
-            "user": self.account.name or _user(),
+            "user": self.account.name or psutil.Process().username(),
             "server": servers.words(self.cache),
             "memory_folder": memory.words(memory.choose(self.account)),
         }
@@ -120,14 +122,6 @@ class HostEngine:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _user() -> str:
-    """Return this user's name; the number where it has none, as in a container that is started with another user."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
-
-
 def runs(cache: Path) -> Path:
     """Return where each experiment on this machine has a folder until it has ended."""
     return cache / "runs"
@@ -160,8 +154,7 @@ class HostWorkspace:
         return self.open(None)
 
     def open(self, prefix: Path | None) -> sandbox.HostSandbox:
-        place = sandbox.SandboxPlace(self.folder / "tools", self.folder / "disk", self.memory, self.account)
-        return sandbox.open_sandbox(prefix, place)
+        return sandbox.open_sandbox(prefix, self.folder / "tools", self.folder / "disk", self.memory, self.account)
 
 
 @dataclass(frozen=True)

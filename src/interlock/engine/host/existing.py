@@ -7,7 +7,7 @@ from pathlib import Path
 
 from interlock.catalog.sources import Download
 from interlock.catalog.variants import Prefix, Variant
-from interlock.engine.build.sources import SYSTEM, folders_of
+from interlock.engine.build.sources import SYSTEM, folders_of, not_found
 from interlock.engine.host.account import Account
 from interlock.errors import SourceUnavailableError
 
@@ -25,9 +25,8 @@ def archive_of(prefix: Prefix) -> Download | None:
 
 def not_here(variant: Variant, prefix: Prefix) -> SourceUnavailableError:
     """Return the error of an interpreter that no place has and that is not fetched either."""
-    found = f"not installed on this machine: {', '.join(f'{place}/bin/{prefix.python}' for place in prefix.places)}"
-    todo = "Install it into a folder of its own and name that."
-    return SourceUnavailableError(file=variant.file, key="prefix.places", found=found, todo=todo)
+    places = ", ".join(f"{place}/bin/{prefix.python}" for place in prefix.places)
+    return not_found(variant, f"not installed on this machine: {places}")
 
 
 def needs_links(prefix: Prefix, place: Path) -> bool:

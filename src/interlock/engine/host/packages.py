@@ -50,17 +50,17 @@ class HostInstaller:
         key = hashlib.sha256(json.dumps([image.image_id, image.content_hash, *lines]).encode()).hexdigest()[:16]
         folder = self.cache / "packages" / key
         record = folder / PACKAGES_RECORD
-        if _packages_record(record) is None:
+        known = _packages_record(record)
+        if known is None:
             self.on_step(image.variant, f"getting {', '.join(lines)}")
             problem = self._install(prefix, folder, lines)
             if problem is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 return PackageSet(outcome=problem)
-            versions = self._versions(prefix, folder / "site")
+            known = _PackagesRecord(prefix=str(prefix), versions=self._versions(prefix, folder / "site"))
             self.account.take_back(folder)
-            store.write_json(record, _PackagesRecord(prefix=str(prefix), versions=versions))
-        known = _packages_record(record)
-        return PackageSet(volume=str(folder), mount_path=str(folder), versions=known.versions if known else {})
+            store.write_json(record, known)
+        return PackageSet(volume=str(folder), mount_path=str(folder), versions=known.versions)
 
     def _install(self, prefix: Path, folder: Path, lines: Sequence[str]) -> Outcome | None:
         """Install packages and return None, or the outcome that cells which need them get."""

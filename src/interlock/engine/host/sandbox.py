@@ -123,34 +123,27 @@ class HostSandbox:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@dataclass(frozen=True)
-class SandboxPlace:
-    """Where an experiment's cells are: the instruments, a folder on a disk and one in memory; and whose they are."""
+def open_sandbox(prefix: Path | None, tools: Path, disk: Path, memory: Path, account: Account = MYSELF) -> HostSandbox:
+    """Open a sandbox with the instruments, in a folder on a disk and one in memory.
 
-    tools: Path
-    disk: Path
-    memory: Path
-    account: Account = MYSELF
-
-
-def open_sandbox(prefix: Path | None, place: SandboxPlace) -> HostSandbox:
-    """Open a sandbox; EngineError if its folders cannot be made, and then none of them is left."""
+    EngineError if its folders cannot be made, and then none of them is left.
+    """
     name = f"cell-{secrets.token_hex(4)}"
-    folder, on_disk = place.memory / name, place.disk / name
+    folder, on_disk = memory / name, disk / name
     try:
         folder.mkdir(mode=0o700)
         (folder / "scratch").mkdir()
         on_disk.mkdir(parents=True)
-        place.account.give(folder, folder / "scratch", on_disk)
+        account.give(folder, folder / "scratch", on_disk)
     except OSError as error:
         for made in (folder, on_disk):
             shutil.rmtree(made, ignore_errors=True)
         raise EngineError(
             found=f"the folder of a cell cannot be created: {error}",
-            todo=f"Free space there, or give this user write permission: `df -h {place.memory} {place.disk}`.",
+            todo=f"Free space there, or give this user write permission: `df -h {memory} {disk}`.",
         ) from None
-    places = {MOUNT: str(place.tools), SCRATCH: str(folder / "scratch"), DISK: str(on_disk)}
-    return HostSandbox(prefix, folder, places, place.account)
+    places = {MOUNT: str(tools), SCRATCH: str(folder / "scratch"), DISK: str(on_disk)}
+    return HostSandbox(prefix, folder, places, account)
 
 
 def translated(word: str, places: Mapping[str, str]) -> str:

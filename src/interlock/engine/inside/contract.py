@@ -66,12 +66,6 @@ def script(*lines):
     return run(sys.executable, "-c", "\n".join(lines))
 
 
-def write(path, text):
-    file = open(path, "w")
-    file.write(text)
-    file.close()
-
-
 def none_of(paths):
     """Require that none of these paths exists; the error names the first three."""
     paths = sorted(paths)
@@ -289,7 +283,9 @@ def byte_code():
     """Compile a module beside its source, as Dockerfiles do after an installation."""
     folder = tempfile.mkdtemp()
     try:
-        write(os.path.join(folder, "agreed.py"), "ANSWER = 42\n")
+        source = open(os.path.join(folder, "agreed.py"), "w")
+        source.write("ANSWER = 42\n")
+        source.close()
         run("env", "-u", "PYTHONPYCACHEPREFIX", sys.executable, "-m", "compileall", "-q", folder)
         need([path for path in files_below(folder) if path.endswith(".pyc")], "it ends well and writes nothing")
     finally:
