@@ -135,16 +135,11 @@ def test_a_gil_that_came_back_is_trouble_and_who_did_it_is_named() -> None:
     assert "'" not in gil_problem(tried(unnamed))
 
 
-def test_a_gil_that_was_on_from_the_start_is_trouble_where_it_should_be_off() -> None:
-    assert gil_problem(tried(GilStates(processes=2, off_at_start=0)))
-    assert not gil_problem(tried(GilStates(processes=2, off_at_start=2)))
-
-
-def test_a_gil_that_stays_off_or_that_nobody_promised_is_no_trouble() -> None:
-    assert gil_problem(tried(GilStates(processes=2, off_at_start=2))) == ""
-    assert gil_problem(tried(None)) == ""
-    assert gil_problem(tried(GilStates(processes=2, off_at_start=0), Gil.ON)) == ""
-    assert gil_problem(tried(GilStates(processes=2, off_at_start=0), None)) == ""
+def test_a_gil_that_was_on_from_the_start_is_trouble_where_it_should_be_off_alone() -> None:
+    on, off = GilStates(processes=2, off_at_start=0), GilStates(processes=2, off_at_start=2)
+    assert gil_problem(tried(on))
+    promised_by_nobody = [tried(on, Gil.ON), tried(on, None)]
+    assert [gil_problem(one) for one in (tried(off), tried(None), *promised_by_nobody)] == [""] * 4
 
 
 def test_the_state_in_a_word() -> None:

@@ -104,14 +104,9 @@ def test_requirements_that_are_contradicted_are_an_error_that_names_them(verdict
     required, other = make_claim(required=True), make_claim(name="third", required=True)
     found = [finding(verdict, required), finding(verdict), finding(verdict, other)]
     with pytest.raises(ClaimError) as caught:
-        claims.check_required(Path("results/x"), found)
+        claims.check_required(Path("my results/x"), found)
     assert caught.value.exit_code == 1
-    assert (caught.value.file, caught.value.key) == ("results/x", "half, third")
-
-
-def test_the_command_that_shows_the_figures_works_with_any_folder() -> None:
-    with pytest.raises(ClaimError) as caught:
-        claims.check_required(Path("my results/x"), [finding(ClaimVerdict.OPPOSITE, make_claim(required=True))])
+    assert (caught.value.file, caught.value.key) == ("my results/x", "half, third")
     assert "`interlock claims 'my results/x'`" in caught.value.todo
 
 
