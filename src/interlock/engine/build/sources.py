@@ -41,13 +41,13 @@ ELF, SCRIPT = b"\x7fELF", b"#!"
 SAID = re.compile(r"^[ \t]*+(\S+) => (/\S+)", re.MULTILINE)
 
 
-def tar_of(files: Mapping[str, bytes]) -> io.BytesIO:
+def tar_of(files: Mapping[str, bytes], mode: int = 0o644) -> io.BytesIO:
     """Return a tar with fixed owners and times, so that equal files give equal bytes."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for path, data in sorted(files.items()):
             entry = tarfile.TarInfo(path)
-            entry.size = len(data)
+            entry.size, entry.mode = len(data), mode
             tar.addfile(entry, io.BytesIO(data))
     stream.seek(0)
     return stream
