@@ -118,3 +118,15 @@ def test_a_proof_counts_what_is_right_and_names_what_is_not_and_the_machines() -
         assert f"right in {right} of 3" in text
         assert "2 on one; 1 on other" in text
         assert text.rstrip().endswith(wrong)
+
+
+def test_a_service_has_its_load_and_minutes_and_is_named_where_the_gil_stays_off() -> None:
+    rows = [
+        {"label": OLD, "cpus": 1, "gil": "on"},
+        *({"label": FREE, "cpus": cpus, "gil": "off", "verdict": "switch"} for cpus in (1, 2)),
+    ]
+    text = page([make_record(name="a", rows=rows), make_record(name="b", minutes=7.4)], [])
+    loads = text.partition("## Their loads")[2].partition("\n## ")[0].splitlines()
+    assert [line for line in loads if line.startswith("-")] == ["- a: `wrk {url}/`, 5", "- b: `wrk {url}/`, 7"]
+    (stays,) = [line for line in text.splitlines() if "GIL" in line]
+    assert (stays.count(FREE), stays.endswith(" a.")) == (1, True)

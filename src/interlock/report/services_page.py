@@ -44,13 +44,15 @@ def page(records: Sequence[ServiceRecord], proofs: Sequence[ProofRuns]) -> str:
     baseline = " or ".join(dict.fromkeys(record.baseline for record in records)) or "The baseline"
     parts = [ABOUT.format(count=len(records), baseline=baseline), _measured(records)]
     parts += ["## What each gains", *_span(records, next(iter(GAINS))), _gains(records)]
-    if problems := [f"- {record.name}, {row.label}: {row.problem}" for record in records for row in _stopped(record)]:
-        parts += ["## What stands in the way", "\n".join(problems)]
+    if lines := [*_problems(records), *_without_gil(records)]:
+        parts += ["## What stands in the way", "\n".join(lines)]
     for name, title in PRICES.items():
         parts += [f"## {title}", *_span(records, name), _prices(records, name)]
     parts += [
         "## What bounds them, and the CPUs that each used",
         "\n".join(_bounds(records)),
+        "## Their loads, and the minutes that building and measuring took",
+        "\n".join(f"- {record.name}: `{record.load}`, {record.minutes:.0f}" for record in records),
         "## Is it right?",
         PROOFS,
         *map(_proof, proofs),
@@ -88,6 +90,21 @@ def _stopped(record: ServiceRecord) -> list[ServiceRow]:
     """Return where each problem of a variant is met first: on the fewest CPUs."""
     met = [row for row in record.rows if row.problem and not row.is_open]
     return list({(row.label, row.problem): row for row in reversed(met)}.values())[::-1]
+
+
+def _problems(records: Sequence[ServiceRecord]) -> Iterator[str]:
+    for record in records:
+        yield from (f"- {record.name}, {row.label}: {row.problem}" for row in _stopped(record))
+
+
+def _without_gil(records: Sequence[ServiceRecord]) -> Iterator[str]:
+    """Yield for each variant the services under which its GIL stays off."""
+    off: dict[str, dict[str, None]] = {}
+    for record in records:
+        for row in record.rows:
+            if row.gil == "off":
+                off.setdefault(row.label, {})[record.name] = None
+    yield from (f"- The GIL of {label} stays off under {', '.join(names)}." for label, names in off.items())
 
 
 def _places(records: Sequence[ServiceRecord]) -> list[Place]:
