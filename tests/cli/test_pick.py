@@ -250,6 +250,23 @@ def test_where_figures_of_ones_own_are_not_taken_they_are_led_to_in_their_folder
     assert shlex.split(asked) == ["--from", "here", *words]
 
 
+def test_a_folder_with_dependencies_is_like_a_program_that_was_tried_and_a_clone_of_interlock_is_like_none(
+    run: Entry, project: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shipped.is_dir()
+    (project / "results" / "services").symlink_to(ROOT / "results" / "services", target_is_directory=True)
+    service = project / "mine"
+    service.mkdir()
+    likes = []
+    for folder in (project, service):
+        (folder / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "1"\ndependencies = ["kinto"]\n')
+        monkeypatch.chdir(folder)
+        _, out, _ = run("--cpus", "2", "--json")
+        likes.append(picked(out).like)
+    assert likes[0] == ""
+    assert "kinto" in likes[1]
+
+
 def test_an_end_of_life_is_of_today(run: Entry, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(project / "results", OURS)
     monkeypatch.setattr(command, "today", lambda: datetime.date(2030, 1, 1))

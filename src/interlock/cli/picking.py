@@ -162,6 +162,9 @@ def _like(paths: ProjectPaths, asked: str | None, cpus: int) -> str:
 
     UsageError if words were asked for and no program has any of them.
     """
+    # A clone of Interlock is no service, though it has dependencies.
+    if asked is None and paths.is_clone and Path.cwd() == paths.root:
+        return ""
     records = services.read_services(paths.root)
     try:
         words = words_in(asked) if asked is not None else find_service(Path.cwd()).packages
