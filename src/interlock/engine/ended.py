@@ -5,10 +5,14 @@ What asks this machine's own programs goes through `run_here`; cells, containers
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from interlock.errors import last_line
 
@@ -70,6 +74,18 @@ def run_here(
     except (OSError, ValueError) as error:
         return Ended(NOT_FOUND, stderr=str(error))
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def end_session(process: subprocess.Popen[Any], within_s: float) -> None:
+    """End a process that leads a session, and all that it has started there; what is left after the time is killed."""
+    try:
+        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(within_s)
+    finally:
+        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(within_s)
 
 
 def linked_by(program: str) -> list[Path]:

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any
 
 from interlock.engine.build.sources import tar_of
 from interlock.engine.client import docker_address
+from interlock.engine.ended import end_session
 from interlock.engine.finding import sudo_asks
 from interlock.errors import FleetError, InventoryError, last_line
 from interlock.results import store
@@ -105,10 +105,7 @@ def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
                 sys.stdout.flush()
             return process.wait()
         except BaseException:
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-                    os.killpg(process.pid, number)
-                    process.wait(TERMINATE_S)
+            end_session(process, TERMINATE_S)
             raise
 
 

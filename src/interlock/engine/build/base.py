@@ -10,11 +10,9 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tarfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -26,7 +24,7 @@ from docker.models.images import Image
 from interlock.catalog.variants import Base
 from interlock.engine.build.sources import tar_of
 from interlock.engine.client import SEE_LOG, disk_full, engine_words, no_space
-from interlock.engine.ended import run_here
+from interlock.engine.ended import end_session, run_here
 from interlock.engine.names import image_by_tag
 from interlock.engine.ownership import temporary_folder
 from interlock.errors import EngineError
@@ -213,21 +211,11 @@ def make_layer(base: Base, layer: Path, cannot: str) -> None:
         try:
             _, said = process.communicate()
         except BaseException:
-            _end(process)
+            # Told to end with all that it has started, mmdebstrap removes its temporary folder first.
+            end_session(process, ENDS_S)
             raise
     if process.returncode != 0:
         raise _failed(said, cannot)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End mmdebstrap, which removes its temporary folder first if all that it has started is told to end too."""
-    try:
-        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            os.killpg(process.pid, signal.SIGTERM)
-            process.communicate(timeout=ENDS_S)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _failed(said: str, cannot: str) -> EngineError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import tempfile
 import threading
@@ -32,7 +31,7 @@ from interlock.engine.client import (
     name_of,
     require_answer,
 )
-from interlock.engine.ended import run_here
+from interlock.engine.ended import end_session, run_here
 from interlock.errors import EngineError
 from interlock.results.experiments import EngineName
 from interlock.untrusted import parse_json
@@ -255,8 +254,9 @@ def follow(words: Sequence[str], log: list[str], read: Callable[[str], str], **o
         return process.wait()
     except BaseException:
         if options.get("start_new_session"):
-            os.killpg(process.pid, signal.SIGKILL)
-        _end(process)
+            end_session(process, KILLED_S)
+        else:
+            _end(process)
         raise
     finally:
         _running.discard(process)
