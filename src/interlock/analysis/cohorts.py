@@ -92,13 +92,18 @@ def extract(experiment: Experiment, tables: Sequence[Table]) -> Extract:
     """Return the extract of an experiment, given its tables."""
     return Extract(
         name=experiment.name,
-        host=str(experiment.host.get("name", experiment.host["folder"])),
+        host=host_name(experiment),
         started=experiment.started,
         tool_version=experiment.tool_version,
         cohort=Cohort(host_kind(experiment), experiment.settings.baseline, baseline_optimisation(experiment)),
         images={image.variant: image.content_hash for image in experiment.images},
         measured={(table.workload.name, table.benchmark.name): _benchmark_ratios(table) for table in tables},
     )
+
+
+def host_name(experiment: Experiment) -> str:
+    """Return the host's name; a fleet's is in its inventory, as cloned machines have one name."""
+    return str(experiment.host.get("name", experiment.host["folder"]))
 
 
 def host_kind(experiment: Experiment) -> KindOfHost:
@@ -223,7 +228,7 @@ def _host_table(cohort: Cohort, key: BenchmarkKey, latest: Mapping[str, Extract]
     }
     # A single host says what it said: its rounds and looks are in its own verdict.
     over |= {label: next(iter(by_host.values())) for label, by_host in decisive.items() if len(by_host) == 1}
-    rows = tuple(_host_row(label, over[label], points[label]) for label in labels)
+    rows = tuple(_host_row(label, over[label], decisive[label], points[label].values()) for label in labels)
     return HostTable(key[0], last.benchmark, twin, rows)
 
 
@@ -239,9 +244,11 @@ def _twin_over_hosts(measured: Iterable[BenchmarkRatios]) -> Ratio | None:
     return ratio_over([twin.estimate for twin in twins])
 
 
-def _host_row(label: str, over: Comparison, points: Mapping[str, Comparison]) -> HostRow:
-    ends = sorted((point.ratio.estimate, host) for host, point in _decisive(points).items())
-    return HostRow(label, over, ends[0], ends[-1], Counter(point.verdict for point in points.values()))
+def _host_row(
+    label: str, over: Comparison, decisive: Mapping[str, Comparison], points: Iterable[Comparison]
+) -> HostRow:
+    ends = sorted((point.ratio.estimate, host) for host, point in decisive.items())
+    return HostRow(label, over, ends[0], ends[-1], Counter(point.verdict for point in points))
 
 
 def _means(tables: Sequence[HostTable], cores: int) -> dict[str, Interval]:

@@ -16,7 +16,7 @@ from interlock.analysis.trials import Change, Figure, decisive, gil_text, judge,
 from interlock.results.answers import Estimate
 from interlock.results.experiments import Experiment
 from interlock.results.services import ServiceFigure, ServiceRecord, ServiceRow
-from interlock.results.trials import OWN
+from interlock.results.trials import OWN, without_quote
 
 # Figures as people read them, in the units of a trial's details: CPU time that decides in ms, images in MB.
 SCALES = {Figure.CPU: 1e3, Figure.IMAGE: 1e-6}
@@ -123,9 +123,8 @@ def like_text(record: ServiceRecord, shared: Sequence[str], cpus: int) -> str:
 
 def in_short(row: ServiceRow) -> str:
     """Return a variant's verdict with what stands in its way, and the figure that decides."""
-    name, figure = next(iter(row.figures.items()), ("", None))
+    name, figure = row.decisive
     ratio = figure.ratio if figure else None
     high = "" if ratio is None or ratio.high is None else f", {ratio.high:.2f}"
     shown = f"{name} {ratio.estimate:.2f}x [{ratio.low:.2f}{high}]" if ratio else ""
-    problem = row.problem.partition("; pip: ")[0]
-    return f"{row.label} {', '.join(filter(None, [row.verdict, problem, shown]))}"
+    return f"{row.label} {', '.join(filter(None, [row.verdict, without_quote(row.problem), shown]))}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from interlock.analysis import comparison
+from interlock.analysis.cohorts import host_name
 from interlock.analysis.comparison import Row, Table
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.analysis.verdicts import Comparison
@@ -121,7 +122,7 @@ Record = dict[str, Any]
 
 def experiment_rows(experiment: Experiment, values: Values, tables: Sequence[Table]) -> dict[str, list[Record]]:
     """Return the rows of each table; `tables` are the comparisons that were made of the values."""
-    key = dict(zip(("experiment", "host"), key_of(experiment), strict=True))
+    key = {"experiment": experiment.name, "host": host_name(experiment)}
     rows_of = {
         "experiments": [_experiment_row(experiment)],
         "values": [
@@ -133,11 +134,6 @@ def experiment_rows(experiment: Experiment, values: Values, tables: Sequence[Tab
         "ratios": [row for table in tables for row in _ratio_rows(table)],
     }
     return {name: [{**key, **record} for record in records] for name, records in rows_of.items()}
-
-
-def key_of(experiment: Experiment) -> tuple[str, str]:
-    """Return what tells experiments apart; the folders of cloned machines have one name, but not a fleet's hosts."""
-    return experiment.name, str(experiment.host.get("name", experiment.host["folder"]))
 
 
 def _experiment_row(experiment: Experiment) -> Record:
@@ -280,7 +276,7 @@ def rows_of_experiments(folders: Sequence[Path]) -> Iterator[dict[str, list[Reco
     known: dict[tuple[str, str], tuple[str, Path]] = {}  # the sums of records: a fleet's are too many to keep
     for folder in folders:
         described = store.read_experiment(folder)
-        key = key_of(described)
+        key = (described.name, host_name(described))
         whole = hashlib.sha256(described.model_dump_json().encode()).hexdigest()
         if key not in known:
             known[key] = (whole, folder)

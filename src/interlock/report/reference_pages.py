@@ -136,7 +136,7 @@ def _short(figure: ReferenceFigure) -> str:
     """Return a figure as its answer says it: a ratio without its interval, which the table below has."""
     if not isinstance(figure.figure, Comparison):
         return figure_text(figure.figure)
-    return f"{ratio_words(figure.figure.ratio).split()[0]}"
+    return ratio_words(figure.figure.ratio).split()[0]
 
 
 def ratio_words(ratio: Interval) -> str:

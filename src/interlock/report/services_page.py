@@ -13,6 +13,7 @@ from interlock.analysis.statistics import Interval
 from interlock.report.tables import figure_text, markdown_table, ratio_text
 from interlock.results.answers import Estimate
 from interlock.results.services import ProofRun, ProofRuns, ServiceFigure, ServiceRecord, ServiceRow
+from interlock.results.trials import without_quote
 
 PATH = "docs/services.md"
 NOTHING = "-"
@@ -71,19 +72,9 @@ def short_table(records: Sequence[ServiceRecord]) -> str:
 
 
 def _in_short(stopped: Sequence[ServiceRow], row: ServiceRow) -> str:
-    figure = decisive(row)[1]
+    figure = row.decisive[1]
     ratio = "" if figure is None else MARKS.get(figure.shows) or ratio_words(figure.ratio)
-    return "; ".join(filter(None, [problem_text(row) if row in stopped else "", ratio])) or NOTHING
-
-
-def decisive(row: ServiceRow) -> tuple[str, ServiceFigure | None]:
-    """Return the figure that decides, after its name."""
-    return next(iter(row.figures.items()), ("", None))
-
-
-def problem_text(row: ServiceRow) -> str:
-    """Return what stands in a variant's way, without the installer's own words."""
-    return row.problem.partition("; pip: ")[0]
+    return "; ".join(filter(None, [without_quote(row.problem) if row in stopped else "", ratio])) or NOTHING
 
 
 def _stopped(record: ServiceRecord) -> list[ServiceRow]:
@@ -136,8 +127,8 @@ def _gains(records: Sequence[ServiceRecord]) -> str:
     places = _places(records)
     rows = []
     for record in records:
-        name = next((decisive(row)[0] for row in record.rows if row.figures), "")
-        cells = _cells(record, places, lambda row: _figure(decisive(row)[1]))
+        name = next((row.decisive[0] for row in record.rows if row.figures), "")
+        cells = _cells(record, places, lambda row: _figure(row.decisive[1]))
         release = record.program.replace("==", " ")
         rows.append((release, record.title, GAINS.get(name, NOTHING), *cells))
     return "\n".join(markdown_table(("service", "what it stands for", "figure", *map(_place_text, places)), rows))
@@ -145,7 +136,7 @@ def _gains(records: Sequence[ServiceRecord]) -> str:
 
 def _prices(records: Sequence[ServiceRecord], name: str) -> str:
     """Return the table of a figure, of the services of which it does not decide; or that it shows nothing."""
-    own = [record for record in records if any(name in row.figures and decisive(row)[0] != name for row in record.rows)]
+    own = [record for record in records if any(name in row.figures and row.decisive[0] != name for row in record.rows)]
     figures = [row.figures[name] for record in own for row in record.rows if name in row.figures]
     if not any(figure.shows in SHOWN for figure in figures):
         return "No difference is shown; results/services has the figures."

@@ -27,7 +27,7 @@ from interlock.analysis.trials import (
 from interlock.analysis.verdicts import Verdict
 from interlock.report.tables import Section, detail_text, ratio_text, rounds_text, value_text
 from interlock.results.experiments import Experiment
-from interlock.results.trials import OWN, Trial
+from interlock.results.trials import OWN, Trial, without_quote
 
 WORDS = {Figure.RATE: "throughput", Figure.CPU: "CPU time", Figure.IMAGE: "image size"}
 MARKS = {Verdict.UNDECIDED: "?", Verdict.SAME: " ="}
@@ -82,7 +82,7 @@ def next_commands(experiment: Experiment, tables: Sequence[Table]) -> tuple[str,
 
 def _short(row: JudgedRow) -> str:
     """Return why a variant is none to switch to, without quoting pip, and what it gains and costs."""
-    problem = row.problem.partition("; pip: ")[0]
+    problem = without_quote(row.problem)
     return ", ".join([*([problem] if problem else []), *([price(row)] if row.changes else [])])
 
 

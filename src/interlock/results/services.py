@@ -36,6 +36,11 @@ class ServiceRow(Data):
         """Return whether nothing is shown of it yet."""
         return self.verdict in {"undecided", "not tried"}
 
+    @property
+    def decisive(self) -> tuple[str, ServiceFigure | None]:
+        """Return the figure that decides, after its name."""
+        return next(iter(self.figures.items()), ("", None))
+
 
 class ServiceRecord(Data):
     """What the trial of a service found: its file is the service's name."""

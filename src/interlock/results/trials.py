@@ -9,6 +9,11 @@ from interlock.catalog.variants import Gil
 OWN = "OWN"
 
 
+def without_quote(problem: str) -> str:
+    """Return what stands in a variant's way, without the installer's own words behind it."""
+    return problem.partition("; pip: ")[0]
+
+
 class GilStates(Data):
     """What a service's Python processes report of their GIL; processes that cannot report it are not counted."""
 
