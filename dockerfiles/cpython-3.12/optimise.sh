@@ -42,8 +42,9 @@ without_lto() {
 compile_by() {
     # gcc then compiles each file once, when it links, and on all cores. Makefile is made of Makefile.pre, which may not
     # be newer than Setup.local: else the modules that are named there are built as shared ones.
-    sed -i 's/-ffat-lto-objects/-fno-fat-lto-objects/g; s/ -flto-partition=none//g; s/-flto\([[:space:]]\|$\)/-flto=auto\1/g' \
-        Makefile Makefile.pre
+    # configure sets -g beside -flto. No image has DWARF, nor its symbols: without it a build needs a fifth less CPU time.
+    sed -i 's/-ffat-lto-objects/-fno-fat-lto-objects/g; s/ -flto-partition=none//g; s/-flto\([[:space:]]\|$\)/-flto=auto\1/g
+        /-flto/s/ -g\([[:space:]]\|$\)/\1/' Makefile Makefile.pre
     touch Modules/Setup.local
     make Makefile
     # What freezes the library is not installed, and its output depends on the source alone: it needs no optimisation.
