@@ -115,7 +115,7 @@ def by_program(
 
 def show(timings: Timings, tasks: list[Task], columns: list[str]) -> None:
     found = {name: times_as_fast(timings, name) for name in columns}
-    print(f"\n\nTimes as fast as Debian's python3.13, 95 % interval, of {ROUNDS} rounds")
+    print(f"\n\nTimes as fast as the image called {DEBIAN}, 95 % interval, of {ROUNDS} rounds")
     print(f"{'':28}{'Debian, ms':>12}", *(f"{name:>22}" for name in columns))
     for title in sorted(timings):
         shown = (f"{_shown(found[name][title]):>22}" for name in columns)

@@ -1,0 +1,198 @@
+"""A part of Mercurial's own test suite on each interpreter: what it takes, and what of that is start-up. Prints.
+
+For each interpreter and number of tests at a time: seconds, CPU seconds and commands, with and without chg, the C
+client of a command server. Beside that the milliseconds of single processes: Python's start, `hg`, `hg` with
+extensions, and as limits git, Perl and a compiled program.
+
+Needs the engine, the package index, Debian's archive, and 30 minutes in which nothing else runs. For each row an
+image of its own gets git, a C compiler and chg. INTERLOCK_SUITE="cpython-3.13=7.2.4 ..." names other
+variants and releases; INTERLOCK_SUITE_ROUNDS (3) is how often each is run.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tarfile
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.engine.docker import connect
+from interlock.engine.ownership import OWNER_LABEL
+from interlock.engine.packages.installer import ImageInstaller
+from interlock.engine.protocol import BuildOptions
+from interlock.engine.run import leftovers
+from interlock.results.experiments import Built, PackageSet
+from tests.builders import ROOT
+from tests.integration.images import Images
+
+OWNER = "mercurial-suite"
+# 6.1.4 is the last release that runs on 2.7, 7.2.4 the newest on 3.13 and 3.14.
+ROWS = os.environ.get("INTERLOCK_SUITE", "cpython-2.7=6.1.4 cpython-3.9=6.1.4 cpython-3.13=7.2.4 cpython-3.14=7.2.4")
+ROUNDS = int(os.environ.get("INTERLOCK_SUITE_ROUNDS", "3"))
+SEED = 25_000
+# Tests of commands that people use all day, which pass as root and without a network.
+TESTS = ("add", "diff-unified", "histedit-fold", "merge1", "rebase-parameters", "status", "tag", "update-branches")
+# Tests at a time, and whether chg runs the commands.
+WAYS = {"-j1": (1, False), "-j2": (2, False), "-j12": (12, False), "-j1, chg": (1, True), "-j12, chg": (12, True)}
+EXTENSIONS = ("rebase", "histedit", "shelve", "strip", "purge", "evolve", "absorb", "mq", "share", "show")
+DOCKERFILE = """\
+FROM {image}
+RUN apt-get update && apt-get install -y --no-install-recommends git gcc libc6-dev make && rm -rf /var/lib/apt/lists/*
+COPY mercurial.tar.gz /
+RUN mkdir /hg && tar -xzf /mercurial.tar.gz --strip-components=1 -C /hg && make -C /hg/contrib/chg
+ENV PYTHONPATH={site} PATH={site}/bin:/usr/local/bin:/usr/bin:/bin
+RUN printf '#!/bin/sh\\necho >> /tmp/commands\\nexec {site}/bin/hg "$@"\\n' > /hg/counted && chmod 755 /hg/counted
+"""
+SINGLE_RUNS = 20
+SINGLE = {
+    "a compiled program": "true",
+    "perl": "perl -e 1",
+    "git version": "git version",
+    "python, no site": "PYTHON -S -c pass",
+    "python": "PYTHON -c pass",
+    "hg version": "hg version -q",
+    "hg version, extensions": f"hg {' '.join(f'--config extensions.{name}=' for name in EXTENSIONS)} version -q",
+}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a command took in a container, its daemons included."""
+
+    wall_s: float
+    cpu_s: float
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    connected = connect().client
+    try:
+        yield connected
+    finally:
+        leftovers.clean_up(connected, OWNER)
+
+
+def sdist(release: str, folder: Path) -> bytes:
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
+    subprocess.run([*pip, "--no-build-isolation", "--dest", folder, f"mercurial=={release}"], check=True)
+    return (folder / f"mercurial-{release}.tar.gz").read_bytes()
+
+
+def image_of(client: Any, built: Built, packages: PackageSet, source: bytes) -> str:
+    """An image with git, a compiler, chg and Mercurial's tests beside the interpreter."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        dockerfile = DOCKERFILE.format(image=built.image_id, site=packages.site).encode()
+        for name, content in (("Dockerfile", dockerfile), ("mercurial.tar.gz", source)):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    packed.seek(0)
+    image, _ = client.images.build(fileobj=packed, custom_context=True, rm=True, labels={OWNER_LABEL: OWNER})
+    return str(image.id)
+
+
+def start(client: Any, image: str, packages: PackageSet) -> Any:
+    return client.containers.run(
+        image,
+        ["sleep", "infinity"],
+        entrypoint=[],
+        detach=True,
+        init=True,
+        network_mode="none",
+        tmpfs={"/tmp": "exec"},
+        volumes={packages.volume: {"bind": packages.mount_path, "mode": "ro"}},
+        labels={OWNER_LABEL: OWNER},
+    )
+
+
+def row(client: Any, catalog: Catalog, built: Built, release: str, folder: Path) -> Any:
+    """A container of this interpreter and release."""
+    packages = ImageInstaller(client, catalog, ROOT, print).ensure(built, [f"mercurial=={release}"])
+    assert packages.volume, packages.outcome
+    return start(client, image_of(client, built, packages, sdist(release, folder)), packages)
+
+
+def timed(container: Any, script: str) -> Taken:
+    """CPU time is the container's, as its control group counts it: a daemon's is in it too."""
+    before = container.stats(stream=False)
+    wrapped = f"start=$(date +%s%N); {script} > /tmp/said 2>&1; code=$?; echo $(($(date +%s%N) - start)); exit $code"
+    code, output = container.exec_run(["sh", "-c", wrapped])
+    assert code == 0, container.exec_run(["tail", "-n", "40", "/tmp/said"]).output.decode()
+    after = container.stats(stream=False)
+    used = (one["cpu_stats"]["cpu_usage"]["total_usage"] for one in (before, after))
+    return Taken(int(output) / 1e9, -(next(used) - next(used)) / 1e9)
+
+
+def suite(at_once: int, hg: str, *, chg: bool) -> str:
+    words = [f"-j{at_once}", f"--with-hg={hg}", "--tmpdir=/tmp/tests", "--timeout=600"]
+    words += ["--with-chg=/hg/contrib/chg/chg"] if chg else []
+    tests = " ".join(f"test-{name}.t" for name in TESTS)
+    return f"rm -rf /tmp/tests; cd /hg/tests && PYTHON run-tests.py {' '.join(words)} {tests}"
+
+
+def measured(container: Any, python: str, way: str) -> Taken:
+    at_once, chg = WAYS[way]
+    return timed(container, suite(at_once, "$(command -v hg)", chg=chg).replace("PYTHON", python))
+
+
+def single_ms(container: Any, python: str, what: str) -> float:
+    """Milliseconds of CPU time of one process."""
+    loop = f"for i in $(seq {SINGLE_RUNS}); do {SINGLE[what].replace('PYTHON', python)}; done"
+    return timed(container, loop).cpu_s / SINGLE_RUNS * 1e3
+
+
+def counted(container: Any, python: str) -> int:
+    """How many commands the tests start."""
+    timed(container, suite(2, "/hg/counted", chg=False).replace("PYTHON", python))
+    return int(container.exec_run(["sh", "-c", "wc -l < /tmp/commands"]).output)
+
+
+def shown(values: list[float], unit: str) -> str:
+    return f"{f'{statistics.median(values):.1f} [{min(values):.1f}, {max(values):.1f}] {unit}':>30}"
+
+
+def test_a_part_of_the_suite(client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Interpreters and ways follow each other in any order, in each round."""
+    catalog = catalogs.load(ROOT)
+    images = Images(client, catalog, BuildOptions(ROOT, ProjectPaths.find().cache))
+    releases = dict(row.split("=") for row in ROWS.split())
+    python = {name: f"python{catalog.variants[name].major}" for name in releases}
+    containers = {name: row(client, catalog, images[name], release, tmp_path) for name, release in releases.items()}
+    commands = {name: counted(container, python[name]) for name, container in containers.items()}
+    taken: dict[tuple[str, str], list[Taken]] = defaultdict(list)
+    single: dict[tuple[str, str], list[float]] = defaultdict(list)
+    shuffle = random.Random(SEED)
+    for _ in range(ROUNDS):
+        for name, way in shuffle.sample(pairs := list(itertools.product(containers, WAYS)), len(pairs)):
+            taken[name, way].append(measured(containers[name], python[name], way))
+        for name, what in shuffle.sample(pairs := list(itertools.product(containers, SINGLE)), len(pairs)):
+            single[name, what].append(single_ms(containers[name], python[name], what))
+    with capsys.disabled():
+        print(f"\n\n{len(TESTS)} tests of Mercurial's suite, median [least, most] of {ROUNDS} rounds")
+        for name, release in releases.items():
+            print(f"\n{name}, Mercurial {release}: {commands[name]} commands")
+            for way in WAYS:
+                of = taken[name, way]
+                print(
+                    f"  {way:24}", shown([one.wall_s for one in of], "s"), shown([one.cpu_s for one in of], "s of CPU")
+                )
+            for what in SINGLE:
+                print(f"  {what:24}", shown(single[name, what], "ms of CPU"))
+            cpu_s = statistics.median(one.cpu_s for one in taken[name, "-j1"])
+            for what in ("python", "hg version"):
+                share = commands[name] * statistics.median(single[name, what]) / 1e3 / cpu_s
+                print(f"  {what}: {share:.0%} of the CPU time of -j1")
