@@ -141,10 +141,11 @@ LTO = [
 
 
 @pytest.mark.parametrize("flags", LTO, ids=["of 3.14", "of 3.13"])
-def test_objects_are_compiled_once_without_debugging_information_and_linked_on_all_cores(tmp_path: Path, flags: str) -> None:
+def test_objects_are_compiled_once_without_dwarf_and_linked_on_all_cores(tmp_path: Path, flags: str) -> None:
     (tmp_path / "Modules").mkdir()
     for name in ("Makefile", "Makefile.pre"):
-        (tmp_path / name).write_text(f"CFLAGS_NODIST= {flags} -g -std=c11\nLDFLAGS_NODIST= {flags} -g\nall:\n\techo $(FROZEN)\n")
+        variables = f"CFLAGS_NODIST= {flags} -g -std=c11\nLDFLAGS_NODIST= {flags} -g\n"
+        (tmp_path / name).write_text(f"{variables}all:\n\techo $(FROZEN)\n")
     (tmp_path / "counts.gcda").touch()
     subprocess.run(["tar", "-cf", "counts.tar", "counts.gcda"], cwd=tmp_path, check=True)
     assert run_shell(tmp_path, "JOBS=1", "compile_by counts.tar all").returncode == 0

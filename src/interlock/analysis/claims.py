@@ -194,7 +194,7 @@ def _works(claim: Measured, experiment: Experiment) -> float | _Judgement:
     """Return 1 if the benchmark was measured, 0 if the interpreter did not do its work; else why neither is known."""
     (side,) = subjects_of(claim)
     cell = _cell(side, experiment)
-    outcome = cell.benchmarks.get(side.benchmark, cell.outcome) if cell else None
+    outcome = cell.outcome_of(side.benchmark) if cell else None
     if outcome and outcome.state in {State.FAILED, State.TIMED_OUT, State.UNSUPPORTED}:
         return 0.0
     return _gap(side, experiment) or 1.0
@@ -209,7 +209,7 @@ def _gap(side: ClaimSubject, experiment: Experiment) -> _Judgement | None:
         return _Judgement(ClaimVerdict.NO_DATA, f"the workload '{side.workload}' has no benchmark '{side.benchmark}'")
     cell = _cell(side, experiment)
     if cell is not None:
-        return _unless_ok(str(side), cell.benchmarks.get(side.benchmark, cell.outcome))
+        return _unless_ok(str(side), cell.outcome_of(side.benchmark))
     variant, _ = split_label(side.label)
     for image in experiment.images:
         if image.variant == variant and image.outcome.state is not State.OK:
@@ -343,7 +343,7 @@ def _judged_work(claim: Claim, done: float, contents: Contents) -> _Judgement:
     """Judge whether a benchmark was done, as published; the reason is its own."""
     (side,) = subjects_of(claim)
     cell = _cell(side, contents.experiment)
-    gap = None if done or cell is None else _unless_ok(str(side), cell.benchmarks.get(side.benchmark, cell.outcome))
+    gap = None if done or cell is None else _unless_ok(str(side), cell.outcome_of(side.benchmark))
     said = ClaimVerdict.CONFIRMED if done == claim.published else ClaimVerdict.OPPOSITE
     return _Judgement(said, gap.reason if gap else f"{side} works")
 

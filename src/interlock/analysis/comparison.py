@@ -246,7 +246,7 @@ def _row(contents: Contents, cell: CellResult, benchmark: Benchmark, compared: M
     otherwise = built_otherwise(experiment.images, label, baseline) if mine else ""
     return Row(
         label=label,
-        outcome=cell.benchmarks.get(benchmark.name, cell.outcome),
+        outcome=cell.outcome_of(benchmark.name),
         seconds=median(figures) if figures else None,
         error=relative_error(figures) if figures else None,
         to_baseline=compared.get((label, baseline)),

@@ -231,9 +231,11 @@ class CellResult(Data):
     def is_limit(self) -> bool:
         return self.variant == LIMIT
 
+    def outcome_of(self, benchmark: str) -> Outcome:
+        return self.benchmarks.get(benchmark, self.outcome)
 
-# What `ended_by` begins with if a budget ended the rounds.
-BUDGET_WORDS = "the budget of "
+
+BUDGET_WORDS = "the budget of "  # what `ended_by` begins with if a budget ended the rounds
 
 
 class RoundsEnd(Enum):

@@ -103,7 +103,7 @@ def comparable(experiment: Experiment, criteria: Criteria, catalog: Catalog) -> 
 
     def is_ok(label: str, workload: str, benchmark: str) -> bool:
         cell = cells.get((label, workload))
-        return cell is not None and cell.benchmarks.get(benchmark, cell.outcome).state is State.OK
+        return cell is not None and cell.outcome_of(benchmark).state is State.OK
 
     def is_allowed(label: str) -> bool:
         variant = catalog.variants.get(split_label(label)[0])
@@ -179,7 +179,7 @@ def _missing_baseline(experiment: Experiment, criteria: Criteria, known: Workloa
             return f"did not measure {baseline}, the baseline"
         if is_too_disturbed(experiment, workload):
             return f"measured {workload} while other programs took the processor"
-        outcome = cell.benchmarks.get(benchmark, cell.outcome)
+        outcome = cell.outcome_of(benchmark)
         if outcome.state is not State.OK:
             return f"has no figure for {baseline}, the baseline: {workload} {benchmark} is {outcome.state.value}"
     return ""

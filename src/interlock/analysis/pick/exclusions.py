@@ -96,7 +96,7 @@ def unmeasured(evidence: Evidence, label: str) -> list[str]:
 def _outcome(evidence: Evidence, label: str, key: BenchmarkKey) -> Outcome | None:
     """Return how a benchmark ended; None if it was not measured."""
     cell = evidence.cells.get((label, key[0]))
-    return cell.benchmarks.get(key[1], cell.outcome) if cell else None
+    return cell.outcome_of(key[1]) if cell else None
 
 
 def elsewhere_unmeasured(evidence: Evidence) -> list[str]:
