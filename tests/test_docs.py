@@ -129,6 +129,12 @@ def test_no_module_is_longer_than_the_rule_of_contributing() -> None:
     assert {name: count for name, count in lines.items() if count > int(limit)} == {}
 
 
+def test_each_class_has_a_name_of_its_own() -> None:
+    files = [path.read_text() for path in ROOT.glob("src/**/*.py")]
+    names = [name for text in files for name in re.findall(r"^class (\w+)", text, re.MULTILINE)]
+    assert [name for name in names if names.count(name) > 1] == []
+
+
 def test_security_says_of_each_command_what_it_and_what_it_starts_reach() -> None:
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     _, _, table = text.partition("## Who reaches what")

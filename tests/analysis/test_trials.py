@@ -9,7 +9,7 @@ import pytest
 
 from interlock.analysis.statistics import Ratio, ratio_from
 from interlock.analysis.trials import (
-    Bound,
+    Bottleneck,
     Busy,
     Figure,
     JudgedRow,
@@ -218,15 +218,15 @@ def test_the_interval_of_a_figure_that_is_undecided_among_many_has_1_in_it() -> 
 @pytest.mark.parametrize(
     ("used", "load", "cpus", "bound"),
     [
-        (0.95, 0.95, 1, Bound.SERVICE),
-        (0.4, 0.95, 1, Bound.LOAD),
-        (0.4, 0.3, 1, Bound.NOTHING),
-        (1.0, 0.3, 2, Bound.GIL),
-        (1.5, 0.3, 2, Bound.SERVICE),
-        (0.5, 0.3, 2, Bound.NOTHING),
+        (0.95, 0.95, 1, Bottleneck.SERVICE),
+        (0.4, 0.95, 1, Bottleneck.LOAD),
+        (0.4, 0.3, 1, Bottleneck.NOTHING),
+        (1.0, 0.3, 2, Bottleneck.GIL),
+        (1.5, 0.3, 2, Bottleneck.SERVICE),
+        (0.5, 0.3, 2, Bottleneck.NOTHING),
     ],
 )
-def test_what_bounds_a_service_is_what_is_busy(used: float, load: float, cpus: int, bound: Bound) -> None:
+def test_what_bounds_a_service_is_what_is_busy(used: float, load: float, cpus: int, bound: Bottleneck) -> None:
     assert Busy(used, cpus, load).bound is bound
 
 

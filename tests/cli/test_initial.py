@@ -13,7 +13,7 @@ from interlock.catalog.defaults import read_defaults
 from interlock.cli.initial import next_commands
 from interlock.cli.main import app
 from interlock.errors import CatalogError, InterlockError, UsageError
-from interlock.trial.own_service import Service
+from interlock.trial.own_service import OwnService
 from tests.builders import ROOT
 
 PYPROJECT = '[project]\nname = "shop"\ndependencies = ["flask"]  # a comment\n'
@@ -74,10 +74,10 @@ def test_a_pyproject_that_is_no_toml_is_left_as_it_is(folder: Path) -> None:
 
 def test_the_next_commands_need_what_is_there_alone() -> None:
     named = [[line.split()[1] for line in next_commands(one)] for one in (
-        Service(),
-        Service(file="Dockerfile"),
-        Service(file="Dockerfile", requirement="uv.lock"),
-        Service(requirement="uv.lock"),
+        OwnService(),
+        OwnService(file="Dockerfile"),
+        OwnService(file="Dockerfile", requirement="uv.lock"),
+        OwnService(requirement="uv.lock"),
     )]  # fmt: skip
     assert named == [
         ["pick", "matrix", "report"],

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.swap.debian import official, table
-from interlock.swap.debian_lists import Successors, Table, closure, make_table, read_packages, read_table
+from interlock.swap.debian_lists import DebianTable, Successors, closure, make_table, read_packages, read_table
 
 NOW = """Package: libicu76
 Source: icu
@@ -103,7 +103,7 @@ names = st.text("abc0.-+", min_size=1)
 def test_a_table_is_read_as_it_is_written(
     gone: dict[str, tuple[str, ...]], programs: dict[str, str], zones: set[str]
 ) -> None:
-    made = Table(("a list",), gone, programs, frozenset(zones), frozenset(zones))
+    made = DebianTable(("a list",), gone, programs, frozenset(zones), frozenset(zones))
     assert read_table(made.text) == made
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.trial.own_service import Service, find_service
+from interlock.trial.own_service import OwnService, find_service
 
 COMPOSE = """\
 services:
@@ -51,4 +51,4 @@ def test_a_service_is_what_the_files_of_its_folder_say(
         (tmp_path / name).write_text(text)
     found = find_service(tmp_path)
     assert {name: getattr(found, name) for name in told} == told
-    assert told or found == Service()
+    assert told or found == OwnService()

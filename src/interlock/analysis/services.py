@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from interlock.analysis.comparison import Row, Table
 from interlock.analysis.pick.advice import estimate_of, speed_of
 from interlock.analysis.pick.sentences import cpus_text
-from interlock.analysis.trials import Change, Figure, decisive, gil_text, judge, reported_by
+from interlock.analysis.trials import Figure, TrialChange, decisive, gil_text, judge, reported_by
 from interlock.results.answers import Estimate
 from interlock.results.experiments import Experiment
 from interlock.results.services import ServiceFigure, ServiceRecord, ServiceRow
@@ -59,7 +59,7 @@ def _values(table: Table, row: Row) -> dict[Figure, float]:
     return known | {figure: reported.value for figure, reported in reported_by(row).items()}
 
 
-def _figures(known: dict[Figure, float], changes: dict[Figure, Change]) -> dict[str, ServiceFigure]:
+def _figures(known: dict[Figure, float], changes: dict[Figure, TrialChange]) -> dict[str, ServiceFigure]:
     figures = {}
     for figure, value in known.items():
         change = changes.get(figure)
@@ -71,7 +71,7 @@ def _figures(known: dict[Figure, float], changes: dict[Figure, Change]) -> dict[
     return figures
 
 
-def _ratio(change: Change) -> Estimate:
+def _ratio(change: TrialChange) -> Estimate:
     """Return a figure divided by the user's own: of a rate its cost is the inverse."""
     return rounded((speed_of if change.figure is Figure.RATE else estimate_of)(change.cost))
 

@@ -80,7 +80,7 @@ LATENCIES = (Figure.P50, Figure.P99)
 
 
 @dataclass(frozen=True)
-class Change:
+class TrialChange:
     """What a figure of a variant is, divided by the user's own: of a rate the inverse, so that more is always worse."""
 
     figure: Figure
@@ -101,14 +101,14 @@ class JudgedRow:
     verdict: TrialVerdict
     problem: str
     comparison: Comparison | None  # with the user's own
-    changes: Sequence[Change] = ()  # what decides comes first
+    changes: Sequence[TrialChange] = ()  # what decides comes first
     has_failed: bool = False  # whether it does not do what it must, whatever its figures are
 
     @property
     def decides_by_cpu(self) -> bool:
         return bool(self.changes) and self.changes[0].figure is Figure.CPU
 
-    def of(self, verdict: Verdict) -> list[Change]:
+    def of(self, verdict: Verdict) -> list[TrialChange]:
         """Return the changes of this verdict."""
         return [change for change in self.changes if change.verdict is verdict]
 
@@ -121,7 +121,7 @@ def judge(experiment: Experiment, table: Table) -> list[JudgedRow]:
     return [_judged(row, tried.get(row.label, TriedImage()), changes.get(row.label, ())) for row in rows]
 
 
-def _judged(row: Row, known: TriedImage, changes: Sequence[Change]) -> JudgedRow:
+def _judged(row: Row, known: TriedImage, changes: Sequence[TrialChange]) -> JudgedRow:
     state, came_back = row.outcome.state, gil_problem(known)
     failed = "" if state is State.OK else f"{state.value}: {row.outcome.reason}"
     slower = [
@@ -148,10 +148,12 @@ def _judged(row: Row, known: TriedImage, changes: Sequence[Change]) -> JudgedRow
     )
 
 
-def _changes_of(experiment: Experiment, table: Table) -> dict[str, list[Change]]:
+def _changes_of(experiment: Experiment, table: Table) -> dict[str, list[TrialChange]]:
     """Return what each variant gains and costs: the figure that decides, the reported ones, and the image's size."""
     compared = {row.label: row.to_baseline for row in table.rows if row.to_baseline}
-    found = {label: [Change(decisive(table), decides.ratio, decides.verdict)] for label, decides in compared.items()}
+    found = {
+        label: [TrialChange(decisive(table), decides.ratio, decides.verdict)] for label, decides in compared.items()
+    }
     reported = {row.label: reported_by(row) for row in table.rows}
     own = reported.get(OWN, {})
     for figure in own:
@@ -160,7 +162,7 @@ def _changes_of(experiment: Experiment, table: Table) -> dict[str, list[Change]]
             if label in found:
                 # Of so many figures one differs by chance sooner than of one.
                 strict = replace(among(comparison, len(own)), is_disturbed=compared[label].is_disturbed)
-                found[label].append(Change(figure, strict.ratio, strict.verdict))
+                found[label].append(TrialChange(figure, strict.ratio, strict.verdict))
     for label, change in _sizes(experiment, found).items():
         found[label].append(change)
     return found
@@ -203,7 +205,7 @@ def _compared(
     return {label: comparison for (label, _), comparison in compared.items()}
 
 
-def _sizes(experiment: Experiment, labels: Mapping[str, object]) -> dict[str, Change]:
+def _sizes(experiment: Experiment, labels: Mapping[str, object]) -> dict[str, TrialChange]:
     """Return what each variant's image has more, or less, than the user's own."""
     sizes = {image.variant: image.size_bytes for image in experiment.images}
     changes = {}
@@ -213,11 +215,11 @@ def _sizes(experiment: Experiment, labels: Mapping[str, object]) -> dict[str, Ch
             ratio = size / own
             is_same = abs(math.log(ratio)) < math.log1p(MARGIN)
             verdict = Verdict.SAME if is_same else Verdict.SLOWER if ratio > 1 else Verdict.FASTER
-            changes[label] = Change(Figure.IMAGE, Interval(ratio, ratio, ratio), verdict)
+            changes[label] = TrialChange(Figure.IMAGE, Interval(ratio, ratio, ratio), verdict)
     return changes
 
 
-class Bound(StrEnum):
+class Bottleneck(StrEnum):
     """What bounds a service under its load."""
 
     SERVICE = "service"  # its CPUs are busy
@@ -235,12 +237,12 @@ class Busy:
     load: float
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> Bottleneck:
         if self.used >= BUSY_SHARE * self.cpus:
-            return Bound.SERVICE
+            return Bottleneck.SERVICE
         if self.load >= FULL_LOAD:
-            return Bound.LOAD
-        return Bound.GIL if self.used >= BUSY_CPUS else Bound.NOTHING
+            return Bottleneck.LOAD
+        return Bottleneck.GIL if self.used >= BUSY_CPUS else Bottleneck.NOTHING
 
 
 def busy_of(table: Table) -> Busy | None:
@@ -279,7 +281,7 @@ def _rates(table: Table) -> Iterator[tuple[str, float]]:
             yield row.label, reported or 1 / row.seconds
 
 
-class Fault(StrEnum):
+class FailOn(StrEnum):
     """What shuts the gate of a trial, as `--fail-on` has it."""
 
     SLOWER = "slower"  # shown in what decides
@@ -292,7 +294,7 @@ class Fault(StrEnum):
 class Condition:
     """A fault, of what is worse its figure and by which share it may be."""
 
-    fault: Fault
+    fault: FailOn
     figure: Figure | None = None
     share: float = 0.0
 
@@ -303,14 +305,14 @@ def faults(judged: Sequence[JudgedRow], conditions: Sequence[Condition]) -> list
 
 
 def _fault(row: JudgedRow, condition: Condition) -> str:
-    if condition.fault is Fault.WORSE:
+    if condition.fault is FailOn.WORSE:
         change = next((change for change in row.changes if change.figure is condition.figure), None)
         is_worse = change and change.verdict is Verdict.SLOWER and abs(change.share) > condition.share
         return f"{condition.figure} {change.share:+.0%}" if change and is_worse else ""
     meets = {
-        Fault.SLOWER: row.comparison is not None and row.comparison.verdict is Verdict.SLOWER,
-        Fault.UNDECIDED: row.verdict is TrialVerdict.UNDECIDED,
-        Fault.FAILED: row.has_failed,
+        FailOn.SLOWER: row.comparison is not None and row.comparison.verdict is Verdict.SLOWER,
+        FailOn.UNDECIDED: row.verdict is TrialVerdict.UNDECIDED,
+        FailOn.FAILED: row.has_failed,
     }
     return condition.fault.value if meets[condition.fault] else ""
 

@@ -50,7 +50,7 @@ def facts_command(
     console.say(f"{'same   ' if same else 'written'} {file.relative_to(paths.root)}, {len(made) / 1000:.0f} KB")
 
 
-def _table(upstream: Upstream, official: dict[str, dict[str, object]]) -> debian_lists.Table:
+def _table(upstream: Upstream, official: dict[str, dict[str, object]]) -> debian_lists.DebianTable:
     lists, origin = dict[str, str](), list[str]()
     for release in (*debian_lists.FORMER, debian_lists.RELEASE):
         index = upstream.signed_file(release, debian_lists.PACKAGES)

@@ -18,7 +18,7 @@ from interlock.results.commands import command_line
 from interlock.results.files import write_atomically
 from interlock.swap.writing import FileChange, read_file, replace_files
 from interlock.trial.options import USUAL_FAMILIES, usual_variants
-from interlock.trial.own_service import Service, find_service
+from interlock.trial.own_service import OwnService, find_service
 
 
 def init_command() -> None:
@@ -66,12 +66,12 @@ def _numbers(name: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", name)]
 
 
-def written(service: Service, variants: Sequence[str], prefix: str) -> str:
+def written(service: OwnService, variants: Sequence[str], prefix: str) -> str:
     """Return the tables as TOML, below `prefix`; what was seen where stands behind it."""
     return "\n".join(_lines(service, variants, prefix)) + "\n"
 
 
-def _lines(service: Service, variants: Sequence[str], prefix: str) -> Iterator[str]:
+def _lines(service: OwnService, variants: Sequence[str], prefix: str) -> Iterator[str]:
     yield "# Defaults of Interlock's options; an option on the command line wins."
     if prefix:
         yield f"[{prefix.rstrip('.')}]"
@@ -98,7 +98,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def next_commands(service: Service) -> list[str]:
+def next_commands(service: OwnService) -> list[str]:
     """Return three commands that need nothing but what was written, in the order in which each helps the next."""
     tried = command_line("trial", ".") if service.file else command_line("matrix", "--quick")
     audited = [command_line("audit")] if service.requirement else []

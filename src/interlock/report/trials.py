@@ -11,11 +11,11 @@ from interlock.analysis.pick.sentences import cpus_text
 from interlock.analysis.trials import (
     GAINS,
     REPORTED,
-    Bound,
+    Bottleneck,
     Busy,
-    Change,
     Figure,
     JudgedRow,
+    TrialChange,
     TrialVerdict,
     best_of,
     busy_of,
@@ -95,12 +95,12 @@ def price(row: JudgedRow) -> str:
     return f"better: {better}; worse: {worse}"
 
 
-def change_text(change: Change) -> str:
+def change_text(change: TrialChange) -> str:
     """Return by how much a figure is more or less than the user's own, in per cent: 'throughput +12 %'."""
     return f"{WORDS.get(change.figure, change.figure)} {_per_cent(change)}"
 
 
-def _per_cent(change: Change) -> str:
+def _per_cent(change: TrialChange) -> str:
     whole = round(100 * change.share)
     return f"{whole:+d} %" if whole else "0 %"
 
@@ -110,7 +110,7 @@ def busy_text(tables: Sequence[Table]) -> str:
     known = [(busy_of(table), table) for table in tables]
     said = [_bound_text(busy, table) for busy, table in known if busy]
     # What one CPU's service leaves idle no second one can show the use of.
-    is_filled = any(busy and busy.cpus == 1 and busy.bound is Bound.SERVICE for busy, _ in known)
+    is_filled = any(busy and busy.cpus == 1 and busy.bound is Bottleneck.SERVICE for busy, _ in known)
     return " ".join(filter(None, [*said, _sweep_text(gains_by_cpus(tables)) if is_filled else ""]))
 
 
@@ -120,10 +120,10 @@ def _bound_text(busy: Busy, table: Table) -> str:
     by_cpu = ", so CPU time per unit of work decides, and latency" if decides == "cpu" else ""
     less = ", or give it less (--cpus 1)" if busy.cpus > 1 else ""
     return {
-        Bound.SERVICE: f"{used}: the service is what bounds it.",
-        Bound.GIL: f"{used}: one CPU's worth bounds it, as a GIL does.",
-        Bound.LOAD: f"{used}: the load's CPU is full{by_cpu}; ask for what costs the service more{less}.",
-        Bound.NOTHING: f"{used}: this load does not fill it{by_cpu}; more connections would, such as "
+        Bottleneck.SERVICE: f"{used}: the service is what bounds it.",
+        Bottleneck.GIL: f"{used}: one CPU's worth bounds it, as a GIL does.",
+        Bottleneck.LOAD: f"{used}: the load's CPU is full{by_cpu}; ask for what costs the service more{less}.",
+        Bottleneck.NOTHING: f"{used}: this load does not fill it{by_cpu}; more connections would, such as "
         f"{_more_connections(table)}.",
     }[busy.bound]
 

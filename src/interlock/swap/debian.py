@@ -7,13 +7,13 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from interlock.swap.debian_lists import Table, read_table
+from interlock.swap.debian_lists import DebianTable, read_table
 
 FILE, OFFICIAL = "debian.txt", "official.toml"
 
 
 @cache
-def table() -> Table:
+def table() -> DebianTable:
     """Return the table that `interlock facts debian` made."""
     return read_table(_text(FILE))
 

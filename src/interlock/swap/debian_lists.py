@@ -51,7 +51,7 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Table:
+class DebianTable:
     """What debian.txt says: by package of a former release what is in its place, by program its package."""
 
     origin: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ def _shared(pairs: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
-def read_table(text: str) -> Table:
+def read_table(text: str) -> DebianTable:
     """Return what a table's text says."""
     sections: dict[str, list[tuple[str, list[str]]]] = defaultdict(list)
     section = ""
@@ -97,7 +97,7 @@ def read_table(text: str) -> Table:
         elif not line.startswith("#"):
             head, _, tail = line.rpartition(": ")
             sections[section].append((head, tail.split()))
-    return Table(
+    return DebianTable(
         origin=tuple(line[2:] for line in text.splitlines()[1:] if line.startswith("# ")),
         gone={name: tuple(head.split()) for head, names in sections["gone"] for name in names},
         programs={program: head for head, names in sections["programs"] for program in names},
@@ -204,7 +204,7 @@ def make_table(
     files_of: Callable[[Package], Iterable[str]],
     official: Mapping[str, Mapping[str, object]],
     origin: Sequence[str],
-) -> Table:
+) -> DebianTable:
     """Return the table of the releases' lists, of the files in the packages that matter, and of official.toml."""
     now = read_packages(lists[RELEASE])
     successors = Successors(now, {name: _strings(new) for name, new in official["successors"].items()})
@@ -223,7 +223,7 @@ def make_table(
             zones.update(names)
         else:
             programs = dict.fromkeys(names, package.name) | programs
-    return Table(tuple(origin), gone, programs, frozenset(zones), frozenset(slim))
+    return DebianTable(tuple(origin), gone, programs, frozenset(zones), frozenset(slim))
 
 
 def _strings(value: object) -> list[str]:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from interlock.analysis.trials import Condition, Fault, Figure
+from interlock.analysis.trials import Condition, FailOn, Figure
 from interlock.catalog.services import ServiceAddress, cpus_in
 from interlock.catalog.variants import SupportPhase, Variant
 from interlock.errors import UsageError
@@ -105,14 +105,14 @@ def _condition(word: str) -> Condition:
     match = CONDITION.match(word)
     figure = next((figure for figure in Figure if match and figure == match["figure"]), None)
     if match and match["fault"]:
-        return Condition(Fault(match["fault"]))
+        return Condition(FailOn(match["fault"]))
     if match and figure and match["way"] == figure.worse:
-        return Condition(Fault.WORSE, figure, float(match["share"]) / 100)
+        return Condition(FailOn.WORSE, figure, float(match["share"]) / 100)
     found = f"'{word}' is no condition"
     if match and figure:
         found = f"'{word}' is no fault: {match['way']} {figure} is better"
     more, less = (", ".join(figure for figure in Figure if figure.worse == way) for way in ("more", "less"))
-    faults = ", ".join(fault for fault in Fault if fault is not Fault.WORSE)
+    faults = ", ".join(fault for fault in FailOn if fault is not FailOn.WORSE)
     todo = f"Give {faults}, more-FIGURE=N% of {more}, or less-FIGURE=N% of {less}"
     raise UsageError(key="--fail-on", found=found, todo=f"{todo}: --fail-on 'slower|more-memory=10%'.")
 

@@ -32,7 +32,7 @@ HEALTH = re.compile(r"https?://[\w.\[\]]+:(\d{2,5})(/[^\s\"'|;)\\]*)")
 
 
 @dataclass(frozen=True)
-class Service:
+class OwnService:
     """What a folder tells of its service, each with where it says so."""
 
     file: str = ""  # the Dockerfile
@@ -45,7 +45,7 @@ class Service:
     packages: frozenset[str] = frozenset()  # that the requirement names
 
 
-def find_service(folder: Path) -> Service:
+def find_service(folder: Path) -> OwnService:
     """Return what the files of a folder say of its service; nothing of what they do not say."""
     built = next((each for name in COMPOSE_FILES if (each := _of_compose(folder / name))), {})
     file = built.get("file", "") or next((name for name in DOCKERFILES if (folder / name).is_file()), "")
@@ -55,7 +55,9 @@ def find_service(folder: Path) -> Service:
     told: dict[str, Any] = {"port": None, **built, **image}
     if not told.get("health") and told["port"] and framework in ANSWERS:
         told |= {"health": ANSWERS[framework], "health_by": f"{framework} answers there"}
-    return Service(**{**told, "file": file, "requirement": requirement, "framework": framework, "packages": packages})
+    return OwnService(
+        **{**told, "file": file, "requirement": requirement, "framework": framework, "packages": packages}
+    )
 
 
 def _of_dockerfile(path: Path) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 from interlock.catalog import project as catalogs
 from interlock.engine.build import sbom
-from interlock.engine.build.sbom import METADATA, Contents, debian_packages
+from interlock.engine.build.sbom import METADATA, ImageContents, debian_packages
 from tests.builders import ROOT
 
 KNOWN = catalogs.load(ROOT)
-CONTENTS = Contents(
+CONTENTS = ImageContents(
     tag="localhost/interlock/python:x",
     image_id=f"sha256:{'e' * 64}",
     digest=None,

@@ -41,7 +41,7 @@ NAMED = re.compile(r"^(?P<name>.+?)[-_]v?(?P<version>\d+(\.\d+)+((a|b|rc)\d+)?)"
 
 
 @dataclass(frozen=True)
-class Contents:
+class ImageContents:
     """What was read of an image."""
 
     tag: str
@@ -53,7 +53,7 @@ class Contents:
     packed: list[tuple[str, str]]  # libraries that are no package's: file name and SHA-256
 
 
-def read_contents(client: DockerClient, image: str) -> Contents:
+def read_contents(client: DockerClient, image: str) -> ImageContents:
     """Return what the image with this tag or id contains; EngineError if it is not here or cannot be read."""
     try:
         here = client.images.get(image)
@@ -61,7 +61,7 @@ def read_contents(client: DockerClient, image: str) -> Contents:
         container = client.containers.create(image, ["true"], network_disabled=True, labels=owned)
         files = partial(_files, container)
         try:
-            return Contents(
+            return ImageContents(
                 tag=image,
                 image_id=str(here.id),
                 digest=known_digest(here),
@@ -105,7 +105,7 @@ def _files(container: Container, path: str, wanted: re.Pattern[str] = re.compile
         return {}
 
 
-def document(variant: Variant, contents: Contents) -> str:
+def document(variant: Variant, contents: ImageContents) -> str:
     """Return a CycloneDX document in JSON; the same image gives the same text."""
     version = contents.digest or contents.image_id
     image = Component(bom_ref="image", type=ComponentType.CONTAINER, name=contents.tag, version=version)
@@ -119,7 +119,7 @@ def document(variant: Variant, contents: Contents) -> str:
     return make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1) + "\n"
 
 
-def _components(variant: Variant, contents: Contents) -> Iterator[Component]:
+def _components(variant: Variant, contents: ImageContents) -> Iterator[Component]:
     if variant.kind is not SourceKind.PACKAGES:  # then Debian's list has it
         name = variant.proof.implementation
         purl = PackageURL("generic", None, {"cpython": "python"}.get(name, name), variant.version)

@@ -34,7 +34,7 @@ TO_LOCK_AGAIN = "Lock again with the tool that wrote it."
 OWN = ("virtual", "editable", "directory")
 
 Environment = Mapping[str, str]  # what markers are evaluated in, as an interpreter reports it
-Table = Mapping[str, Any]
+TomlTable = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class LockFile(ABC):
 
     path: Path
     text: str
-    document: Table
+    document: TomlTable
     selection: Selection
 
     @property
@@ -112,7 +112,7 @@ class LockFile(ABC):
         where = place if urlsplit(place).scheme else f"file:{quote(str(self.path.parent / place))}"
         return f"{name} @ {where}" + (f"#subdirectory={subdirectory}" if subdirectory else "")
 
-    def _tables(self, key: str) -> list[Table]:
+    def _tables(self, key: str) -> list[TomlTable]:
         value = self.document.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise wrong(self.path, key, f"found {value!r}", TO_LOCK_AGAIN)
@@ -125,7 +125,7 @@ class LockFile(ABC):
             said = str(error).splitlines()[0]
             raise wrong(self.path, "markers", f"'{marker}' is not a marker ({said})", TO_LOCK_AGAIN) from None
 
-    def _pinned(self, package: Table, as_pinned: Callable[[Table], Pinned]) -> Pinned:
+    def _pinned(self, package: TomlTable, as_pinned: Callable[[TomlTable], Pinned]) -> Pinned:
         """Return a package as pip is asked for it; RequirementsError for one that its tool does not write so."""
         with self._as_written(f"package {package.get('name', '')}".strip()):
             return as_pinned(package)
@@ -216,7 +216,7 @@ class PoetryLock(LockFile):
             if self._is_wanted(package, environment):
                 yield self._pinned(package, self._of)
 
-    def _is_wanted(self, package: Table, environment: Environment) -> bool:
+    def _is_wanted(self, package: TomlTable, environment: Environment) -> bool:
         markers = package.get("markers", "")
         by_group = [
             markers.get(group, "") if isinstance(markers, dict) else markers
@@ -226,7 +226,7 @@ class PoetryLock(LockFile):
         extras = ["", *self.selection.extras]
         return any(self._holds(marker, {**environment, "extra": extra}) for marker in by_group for extra in extras)
 
-    def _of(self, package: Table) -> Pinned:
+    def _of(self, package: TomlTable) -> Pinned:
         name, source = package["name"], package.get("source", {})
         sums = [file["hash"] for file in package["files"]]
         match source.get("type", "legacy"):
@@ -266,19 +266,19 @@ class UvLock(LockFile):
             if package not in roots and "virtual" not in package.get("source", {}):
                 yield self._pinned(package, self._of)
 
-    def _roots(self) -> list[Table]:
+    def _roots(self) -> list[TomlTable]:
         """Return the project itself, or all members of a workspace that is no project, and what has its own groups."""
         places = [(package, package.get("source", {})) for package in self._tables("package")]
         members = [(package, place) for package, place in places if any(key in place for key in OWN)]
         project = [package for package, place in members if "." in place.values()]
         return project or [*(package for package, _ in members), {"dev-dependencies": self._groups_of_workspace()}]
 
-    def _groups_of_workspace(self) -> dict[str, list[Table]]:
+    def _groups_of_workspace(self) -> dict[str, list[TomlTable]]:
         """Return the edges of the groups of a workspace that is no project."""
         groups = self.document.get("manifest", {}).get("dependency-groups", {})
         return {name: [edge for line in lines for edge in self._edges_of_line(line)] for name, lines in groups.items()}
 
-    def _edges_of_line(self, line: Table) -> Iterator[Table]:
+    def _edges_of_line(self, line: TomlTable) -> Iterator[TomlTable]:
         """Yield an edge to each version that is locked for a requirement, with the markers of both."""
         for package in self._tables("package"):
             if package["name"] == line["name"]:
@@ -303,7 +303,7 @@ class UvLock(LockFile):
                     todo += package.get("dependencies", []) if more is None else more
         return {number for number, _ in seen}
 
-    def _edges_of_root(self, root: Table) -> Iterator[Table]:
+    def _edges_of_root(self, root: TomlTable) -> Iterator[TomlTable]:
         yield from root.get("dependencies", [])
         wanted = {"optional-dependencies": self.selection.extras, "dev-dependencies": self.selection.groups}
         for key, names in wanted.items():
@@ -311,7 +311,7 @@ class UvLock(LockFile):
                 if canonicalize_name(name) in names:
                     yield from edges
 
-    def _of(self, package: Table) -> Pinned:
+    def _of(self, package: TomlTable) -> Pinned:
         name, source = package["name"], package["source"]
         files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
         sums = [file["hash"] for file in files if "hash" in file]
@@ -326,7 +326,7 @@ class UvLock(LockFile):
         return Pinned(name, f"{name}=={package['version']}", sums)
 
 
-def _place_of(packages: Sequence[Table], edge: Table) -> int:
+def _place_of(packages: Sequence[TomlTable], edge: TomlTable) -> int:
     """Return the place of the package that an edge leads to, which has all that the edge says of it."""
     said = {key: edge[key] for key in ("name", "version", "source") if key in edge}
     fitting = (number for number, package in enumerate(packages) if all(package.get(key) == said[key] for key in said))
