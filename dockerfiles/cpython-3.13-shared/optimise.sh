@@ -47,6 +47,8 @@ compile_by() {
         /-flto/s/ -g\([[:space:]]\|$\)/\1/' Makefile Makefile.pre
     touch Modules/Setup.local
     make Makefile
+    # A shared module is nearly always one file, which has nothing to gain at its link (3.12 and later name them so).
+    sed -i 's/\$(PY_STDMODULE_CFLAGS) \$(CCSHARED)/$(PY_STDMODULE_CFLAGS) -fno-lto $(CCSHARED)/' Makefile
     # What freezes the library is not installed, and its output depends on the source alone: it needs no optimisation.
     frozen=$(grep -oE 'Python/(frozen_modules|deepfreeze)/[A-Za-z0-9_.]+\.[ch]' Makefile | sort -u)
     if [ -n "$frozen" ]; then

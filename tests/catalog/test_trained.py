@@ -155,6 +155,20 @@ def test_objects_are_compiled_once_without_dwarf_and_linked_on_all_cores(tmp_pat
         assert (tmp_path / name).read_text().startswith(expected)
 
 
+def test_a_shared_module_is_not_optimised_at_its_link(tmp_path: Path) -> None:
+    (tmp_path / "Modules").mkdir()
+    shared = "$(PY_STDMODULE_CFLAGS)", "$(CCSHARED)"
+    linked_in = "$(PY_BUILTIN_MODULE_CFLAGS) $(CCSHARED)"
+    for name in ("Makefile", "Makefile.pre"):
+        (tmp_path / name).write_text(f"SHARED = {' '.join(shared)}\nBUILTIN = {linked_in}\nall:\n\techo\n")
+    (tmp_path / "counts.gcda").touch()
+    subprocess.run(["tar", "-cf", "counts.tar", "counts.gcda"], cwd=tmp_path, check=True)
+    assert run_shell(tmp_path, "JOBS=1", "compile_by counts.tar all").returncode == 0
+    assert (
+        (tmp_path / "Makefile").read_text().startswith(f"SHARED = {' -fno-lto '.join(shared)}\nBUILTIN = {linked_in}\n")
+    )
+
+
 def stored(folder: Path, packed: bytes, sha256: str) -> None:
     (folder / trained.FOLDER).mkdir(parents=True)
     table = a_profile(a_variant()).model_dump(exclude={"name", "files", "sha256"}) | {"sha256": sha256}
