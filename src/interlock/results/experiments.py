@@ -65,7 +65,7 @@ class BaseImage(Data):
     """The parent image that was used, and where it came from."""
 
     reference: str
-    origin: Literal["registry", "mmdebstrap", "debootstrap"]  # debootstrap: of references of 2026-11-21 and 22
+    origin: Literal["registry", "mmdebstrap"]
     image_id: str
     chain_id: str  # of its layers (OCI image specification); empty where it is not known
     size_bytes: int | None  # None where it is not known
