@@ -140,33 +140,28 @@ LTO = [
 ]
 
 
+def makefiles(folder: Path, variables: str) -> tuple[str, str]:
+    """Makefile and Makefile.pre with these variables, after a build by a profile."""
+    (folder / "Modules").mkdir()
+    for name in ("Makefile", "Makefile.pre"):
+        (folder / name).write_text(f"{variables}all:\n\techo $(FROZEN)\n")
+    (folder / "counts.gcda").touch()
+    subprocess.run(["tar", "-cf", "counts.tar", "counts.gcda"], cwd=folder, check=True)
+    assert run_shell(folder, "JOBS=1", "compile_by counts.tar all").returncode == 0
+    return (folder / "Makefile").read_text(), (folder / "Makefile.pre").read_text()
+
+
 @pytest.mark.parametrize("flags", LTO, ids=["of 3.14", "of 3.13"])
 def test_objects_are_compiled_once_without_dwarf_and_linked_on_all_cores(tmp_path: Path, flags: str) -> None:
-    (tmp_path / "Modules").mkdir()
-    for name in ("Makefile", "Makefile.pre"):
-        variables = f"CFLAGS_NODIST= {flags} -g -std=c11\nLDFLAGS_NODIST= {flags} -g\n"
-        (tmp_path / name).write_text(f"{variables}all:\n\techo $(FROZEN)\n")
-    (tmp_path / "counts.gcda").touch()
-    subprocess.run(["tar", "-cf", "counts.tar", "counts.gcda"], cwd=tmp_path, check=True)
-    assert run_shell(tmp_path, "JOBS=1", "compile_by counts.tar all").returncode == 0
-    for name in ("Makefile", "Makefile.pre"):
-        objects = "-flto=auto -fuse-linker-plugin -fno-fat-lto-objects"
-        expected = f"CFLAGS_NODIST= {objects} -std=c11\nLDFLAGS_NODIST= {objects}\n"
-        assert (tmp_path / name).read_text().startswith(expected)
+    objects = "-flto=auto -fuse-linker-plugin -fno-fat-lto-objects"
+    for text in makefiles(tmp_path, f"CFLAGS_NODIST= {flags} -g -std=c11\nLDFLAGS_NODIST= {flags} -g\n"):
+        assert text.startswith(f"CFLAGS_NODIST= {objects} -std=c11\nLDFLAGS_NODIST= {objects}\n")
 
 
 def test_a_shared_module_is_not_optimised_at_its_link(tmp_path: Path) -> None:
-    (tmp_path / "Modules").mkdir()
-    shared = "$(PY_STDMODULE_CFLAGS)", "$(CCSHARED)"
-    linked_in = "$(PY_BUILTIN_MODULE_CFLAGS) $(CCSHARED)"
-    for name in ("Makefile", "Makefile.pre"):
-        (tmp_path / name).write_text(f"SHARED = {' '.join(shared)}\nBUILTIN = {linked_in}\nall:\n\techo\n")
-    (tmp_path / "counts.gcda").touch()
-    subprocess.run(["tar", "-cf", "counts.tar", "counts.gcda"], cwd=tmp_path, check=True)
-    assert run_shell(tmp_path, "JOBS=1", "compile_by counts.tar all").returncode == 0
-    assert (
-        (tmp_path / "Makefile").read_text().startswith(f"SHARED = {' -fno-lto '.join(shared)}\nBUILTIN = {linked_in}\n")
-    )
+    linked_in = "BUILTIN = $(PY_BUILTIN_MODULE_CFLAGS) $(CCSHARED)\n"
+    makefile, _ = makefiles(tmp_path, f"SHARED = $(PY_STDMODULE_CFLAGS) $(CCSHARED)\n{linked_in}")
+    assert makefile.startswith(f"SHARED = $(PY_STDMODULE_CFLAGS) -fno-lto $(CCSHARED)\n{linked_in}")
 
 
 def stored(folder: Path, packed: bytes, sha256: str) -> None:
