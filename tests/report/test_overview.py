@@ -10,7 +10,7 @@ import pytest
 
 from interlock.cli.report import load_experiment
 from interlock.report import overview
-from interlock.report.overview import THEMES, Mark, OverviewRow, answers, picture
+from interlock.report.overview import THEMES, Mark, OverviewQuestion, answers, picture
 from interlock.results import store
 from interlock.results.answers import RecordedFigures
 
@@ -34,7 +34,7 @@ def test_a_mark_is_the_baselines_time_divided_by_the_variants() -> None:
 
 def test_an_interval_reaches_from_its_low_end_to_its_high_end_on_a_logarithmic_axis() -> None:
     marks = [Mark("cpython-3.14", 1.0, 0.7, 1.4), Mark("cpython-3.14t", 2.0, 1.4, 4.0)]
-    root = ElementTree.fromstring(picture([(OverviewRow("a & b", "w", "b"), marks)], ["machine"], THEMES["light"]))  # noqa: S314 - it is ours
+    root = ElementTree.fromstring(picture([(OverviewQuestion("a & b", "w", "b"), marks)], ["machine"], THEMES["light"]))  # noqa: S314 - it is ours
     ticks = {
         text.text: float(text.get("x", ""))
         for text in root.iter(f"{SVG}text")

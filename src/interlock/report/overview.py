@@ -25,7 +25,7 @@ MOST_KNOWN = 3
 
 
 @dataclass(frozen=True)
-class OverviewRow:
+class OverviewQuestion:
     """What a reader asks, and the benchmark that answers it; of memory, the ratio of the largest processes."""
 
     text: str
@@ -35,16 +35,16 @@ class OverviewRow:
 
 
 QUESTIONS = (
-    OverviewRow("WSGI service with a database, 1 CPU", "service", "waitress-database"),
-    OverviewRow("ASGI service that makes JSON, 1 CPU", "service", "uvicorn-json"),
-    OverviewRow("Service of 8 threads that compute, 2 CPUs", "service", "waitress-json-8"),
-    OverviewRow("Download of many files, 1 CPU", "download", "many-pinned"),
-    OverviewRow("Download of one file, 1 CPU", "download", "single-pinned"),
-    OverviewRow("Download of many files, 2 CPUs", "download", "many"),
-    OverviewRow("Download of one file, 2 CPUs", "download", "single"),
-    OverviewRow("Items through a queue", "locks", "queue"),
-    OverviewRow("Starts of the interpreter", "startup", "pass"),
-    OverviewRow("Memory of a download (less is better)", "download", "many", memory=True),
+    OverviewQuestion("WSGI service with a database, 1 CPU", "service", "waitress-database"),
+    OverviewQuestion("ASGI service that makes JSON, 1 CPU", "service", "uvicorn-json"),
+    OverviewQuestion("Service of 8 threads that compute, 2 CPUs", "service", "waitress-json-8"),
+    OverviewQuestion("Download of many files, 1 CPU", "download", "many-pinned"),
+    OverviewQuestion("Download of one file, 1 CPU", "download", "single-pinned"),
+    OverviewQuestion("Download of many files, 2 CPUs", "download", "many"),
+    OverviewQuestion("Download of one file, 2 CPUs", "download", "single"),
+    OverviewQuestion("Items through a queue", "locks", "queue"),
+    OverviewQuestion("Starts of the interpreter", "startup", "pass"),
+    OverviewQuestion("Memory of a download (less is better)", "download", "many", memory=True),
 )
 
 
@@ -67,7 +67,7 @@ def known_lines(
     return [title, *lines[:MOST_KNOWN]] if lines else []
 
 
-def _known(figures: RecordedFigures, label: str, asked: Sequence[OverviewRow]) -> list[str]:
+def _known(figures: RecordedFigures, label: str, asked: Sequence[OverviewQuestion]) -> list[str]:
     """Return a row's verdicts, a text for each workload: 'download many-pinned 0.676x, single 0.802x'."""
     texts_of: dict[str, list[str]] = {}
     for question in asked:
@@ -125,7 +125,7 @@ def pictures(experiment: Experiment, tables: Sequence[Table]) -> dict[str, str]:
     return {PATH.format(theme=name): picture(answered, caption, theme) for name, theme in THEMES.items()}
 
 
-def answers(tables: Sequence[Table]) -> list[tuple[OverviewRow, list[Mark]]]:
+def answers(tables: Sequence[Table]) -> list[tuple[OverviewQuestion, list[Mark]]]:
     """Return each question that the tables have figures for, with the marks of the variants shown.
 
     A mark is the baseline's time divided by the variant's, so that more is better; of memory the other way round.
@@ -141,7 +141,7 @@ def answers(tables: Sequence[Table]) -> list[tuple[OverviewRow, list[Mark]]]:
     return answered
 
 
-def _marks(question: OverviewRow, row: Row, baseline: Row | None) -> Iterator[Mark]:
+def _marks(question: OverviewQuestion, row: Row, baseline: Row | None) -> Iterator[Mark]:
     if question.memory:
         if row.max_rss_bytes and baseline and baseline.max_rss_bytes:
             share = row.max_rss_bytes / baseline.max_rss_bytes
@@ -151,7 +151,7 @@ def _marks(question: OverviewRow, row: Row, baseline: Row | None) -> Iterator[Ma
         yield Mark(row.label, 1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low)
 
 
-def picture(answered: Sequence[tuple[OverviewRow, Sequence[Mark]]], caption: Sequence[str], theme: Theme) -> str:
+def picture(answered: Sequence[tuple[OverviewQuestion, Sequence[Mark]]], caption: Sequence[str], theme: Theme) -> str:
     """Return the SVG: a question a line, a logarithmic axis of the ratio to the baseline, whiskers of 95 %."""
     marks = [mark for _, marks_of in answered for mark in marks_of]
     low = min(0.7, *(mark.low for mark in marks)) / 1.08
@@ -180,7 +180,7 @@ def picture(answered: Sequence[tuple[OverviewRow, Sequence[Mark]]], caption: Seq
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _spoken(answered: Sequence[tuple[OverviewRow, Sequence[Mark]]]) -> str:
+def _spoken(answered: Sequence[tuple[OverviewQuestion, Sequence[Mark]]]) -> str:
     said = (
         f"{question.text}: " + ", ".join(f"{mark.variant} {mark.text}" for mark in marks)
         for question, marks in answered
@@ -205,7 +205,7 @@ def _tick(x: float, value: float, height: int, theme: Theme) -> Iterator[str]:
 
 def _line(  # noqa: PLR0913, PLR0917 - a line has a place, its content and its looks
     y: int,
-    question: OverviewRow,
+    question: OverviewQuestion,
     marks: Sequence[Mark],
     x_of: Callable[[float], float],
     colours: Mapping[str, str],
