@@ -1,4 +1,4 @@
-"""A cell of 3.13 with further files beside the workloads, which benchmarks start processes in."""
+"""Containers that benchmarks start processes in: of any image, or a cell of 3.13 with files beside the workloads."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.project import ProjectPaths
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.docker import connect
+from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.run import containers, execution, leftovers
 from tests.builders import ROOT
@@ -36,17 +37,33 @@ class Cell:
 
 
 @contextmanager
-def started_cell(files: Mapping[str, bytes]) -> Iterator[Cell]:
+def engine_of(owner: str) -> Iterator[Any]:
+    """The engine's client; in the end what the owner made is removed."""
     client = connect().client
-    built = Images(client, catalogs.load(ROOT), BuildOptions(ROOT, ProjectPaths.find().cache))["cpython-3.13"]
-    assert built.base is not None
-    programs = {path.name: path.read_bytes() for path in (ROOT / "workloads").glob("*.py")}
     try:
+        yield client
+    finally:
+        leftovers.clean_up(client, owner)
+
+
+def start_idle(client: Any, owner: str, image: str, **more: Any) -> Any:
+    """A container that waits for processes, without a network."""
+    labels = {OWNER_LABEL: owner}
+    argv = ["sleep", "infinity"]
+    return client.containers.run(
+        image, argv, entrypoint=[], detach=True, init=True, network_mode="none", labels=labels, **more
+    )
+
+
+@contextmanager
+def started_cell(files: Mapping[str, bytes]) -> Iterator[Cell]:
+    with engine_of(OWNER) as client:
+        built = Images(client, catalogs.load(ROOT), BuildOptions(ROOT, ProjectPaths.find().cache))["cpython-3.13"]
+        assert built.base is not None
+        programs = {path.name: path.read_bytes() for path in (ROOT / "workloads").glob("*.py")}
         image_id = ensure_helper(client, ROOT, "instruments", built.base)
         volume = containers.create_instruments_volume(client, OWNER, image_id, {**programs, **files})
         yield Cell(start(client, OWNER, built, volume), image_id)
-    finally:
-        leftovers.clean_up(client, OWNER)
 
 
 def compiled(folder: Path, source: str, **constants: int) -> bytes:

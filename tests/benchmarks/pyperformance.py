@@ -19,8 +19,8 @@ import pyperf
 import pytest
 
 from interlock.catalog.types import MOUNT
-from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.run import containers, execution
+from tests.benchmarks.cell import start_idle
 
 PROGRAMS_AT = f"{MOUNT}/workloads"
 PYTHON = "python3"
@@ -79,7 +79,7 @@ def _files(programs: Sequence[Program]) -> dict[str, bytes]:
 
 
 def start_containers(client: Any, owner: str, images: dict[str, str], programs: Sequence[Program]) -> dict[str, Any]:
-    """A container of each image (an id or a tag) by its name, on the last CPU alone; `cells.clean_up` removes them."""
+    """A container of each image (an id or a tag) by its name, on the last CPU alone; `engine_of` removes them."""
     if importlib.util.find_spec("pyperformance") is None:
         pytest.skip("pyperformance is not installed: pip install 'interlock[test]'")
     first = next(iter(images.values()))
@@ -91,18 +91,9 @@ def start_containers(client: Any, owner: str, images: dict[str, str], programs: 
 
 
 def _start(client: Any, owner: str, image: str, volume: str) -> Any:
-    return client.containers.run(
-        image,
-        ["sleep", "infinity"],
-        entrypoint=[],
-        detach=True,
-        init=True,
-        network_mode="none",
-        cpuset_cpus=str(client.info()["NCPU"] - 1),
-        volumes={volume: {"bind": MOUNT, "mode": "ro"}},
-        tmpfs={"/tmp": ""},
-        labels={OWNER_LABEL: owner},
-    )
+    last_cpu = str(client.info()["NCPU"] - 1)
+    volumes = {volume: {"bind": MOUNT, "mode": "ro"}}
+    return start_idle(client, owner, image, cpuset_cpus=last_cpu, volumes=volumes, tmpfs={"/tmp": ""})
 
 
 def calibrate(client: Any, container: Any, program: Program) -> Task:

@@ -21,9 +21,9 @@ import pytest
 from interlock.analysis import statistics as ratios
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import ProjectPaths
-from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import leftovers
+from tests.benchmarks.cell import engine_of
 from tests.benchmarks.pyperformance import Program, Task, calibrate, run, start_containers
 from tests.builders import ROOT
 
@@ -61,11 +61,8 @@ Timings = dict[str, dict[str, list[float]]]
 
 @pytest.fixture
 def client() -> Iterator[Any]:
-    connected = connect().client
-    try:
+    with engine_of(OWNER) as connected:
         yield connected
-    finally:
-        leftovers.clean_up(connected, OWNER)
 
 
 def images(client: Any) -> dict[str, str]:

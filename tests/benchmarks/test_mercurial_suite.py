@@ -29,12 +29,11 @@ import pytest
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.engine.docker import connect
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.packages.installer import ImageInstaller
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import leftovers
 from interlock.results.experiments import Built, PackageSet
+from tests.benchmarks.cell import engine_of, start_idle
 from tests.builders import ROOT
 from tests.integration.images import Images
 
@@ -47,7 +46,7 @@ SEED = 25_000
 TESTS = ("add", "diff-unified", "histedit-fold", "merge1", "rebase-parameters", "status", "tag", "update-branches")
 # Tests at a time, and whether chg runs the commands.
 WAYS = {"-j1": (1, False), "-j2": (2, False), "-j12": (12, False), "-j1, chg": (1, True), "-j12, chg": (12, True)}
-EXTENSIONS = ("rebase", "histedit", "shelve", "strip", "purge", "evolve", "absorb", "mq", "share", "show")
+EXTENSIONS = ("rebase", "histedit", "journal", "strip", "purge", "extdiff", "absorb", "mq", "share", "show")
 DOCKERFILE = """\
 FROM {image}
 RUN apt-get update && apt-get install -y --no-install-recommends git gcc libc6-dev make && rm -rf /var/lib/apt/lists/*
@@ -61,8 +60,8 @@ SINGLE = {
     "a compiled program": "true",
     "perl": "perl -e 1",
     "git version": "git version",
-    "python, no site": "PYTHON -S -c pass",
-    "python": "PYTHON -c pass",
+    "python, no site": "python -S -c pass",
+    "python": "python -c pass",
     "hg version": "hg version -q",
     "hg version, extensions": f"hg {' '.join(f'--config extensions.{name}=' for name in EXTENSIONS)} version -q",
 }
@@ -78,11 +77,8 @@ class Taken:
 
 @pytest.fixture
 def client() -> Iterator[Any]:
-    connected = connect().client
-    try:
+    with engine_of(OWNER) as connected:
         yield connected
-    finally:
-        leftovers.clean_up(connected, OWNER)
 
 
 def sdist(release: str, folder: Path) -> bytes:
@@ -105,59 +101,48 @@ def image_of(client: Any, built: Built, packages: PackageSet, source: bytes) -> 
     return str(image.id)
 
 
-def start(client: Any, image: str, packages: PackageSet) -> Any:
-    return client.containers.run(
-        image,
-        ["sleep", "infinity"],
-        entrypoint=[],
-        detach=True,
-        init=True,
-        network_mode="none",
-        tmpfs={"/tmp": "exec"},
-        volumes={packages.volume: {"bind": packages.mount_path, "mode": "ro"}},
-        labels={OWNER_LABEL: OWNER},
-    )
-
-
-def row(client: Any, catalog: Catalog, built: Built, release: str, folder: Path) -> Any:
+def row(client: Any, catalog: Catalog, built: Built, release: str, source: bytes) -> Any:
     """A container of this interpreter and release."""
     packages = ImageInstaller(client, catalog, ROOT, print).ensure(built, [f"mercurial=={release}"])
     assert packages.volume, packages.outcome
-    return start(client, image_of(client, built, packages, sdist(release, folder)), packages)
+    volumes = {packages.volume: {"bind": packages.mount_path, "mode": "ro"}}
+    return start_idle(client, OWNER, image_of(client, built, packages, source), tmpfs={"/tmp": "exec"}, volumes=volumes)
+
+
+def cpu_ns(container: Any) -> int:
+    return int(container.stats(stream=False, one_shot=True)["cpu_stats"]["cpu_usage"]["total_usage"])
 
 
 def timed(container: Any, script: str) -> Taken:
     """CPU time is the container's, as its control group counts it: a daemon's is in it too."""
-    before = container.stats(stream=False)
+    before_ns = cpu_ns(container)
     wrapped = f"start=$(date +%s%N); {script} > /tmp/said 2>&1; code=$?; echo $(($(date +%s%N) - start)); exit $code"
     code, output = container.exec_run(["sh", "-c", wrapped])
     assert code == 0, container.exec_run(["tail", "-n", "40", "/tmp/said"]).output.decode()
-    after = container.stats(stream=False)
-    used = (one["cpu_stats"]["cpu_usage"]["total_usage"] for one in (before, after))
-    return Taken(int(output) / 1e9, -(next(used) - next(used)) / 1e9)
+    return Taken(int(output) / 1e9, (cpu_ns(container) - before_ns) / 1e9)
 
 
 def suite(at_once: int, hg: str, *, chg: bool) -> str:
     words = [f"-j{at_once}", f"--with-hg={hg}", "--tmpdir=/tmp/tests", "--timeout=600"]
     words += ["--with-chg=/hg/contrib/chg/chg"] if chg else []
     tests = " ".join(f"test-{name}.t" for name in TESTS)
-    return f"rm -rf /tmp/tests; cd /hg/tests && PYTHON run-tests.py {' '.join(words)} {tests}"
+    return f"rm -rf /tmp/tests; cd /hg/tests && python run-tests.py {' '.join(words)} {tests}"
 
 
-def measured(container: Any, python: str, way: str) -> Taken:
+def measured(container: Any, way: str) -> Taken:
     at_once, chg = WAYS[way]
-    return timed(container, suite(at_once, "$(command -v hg)", chg=chg).replace("PYTHON", python))
+    return timed(container, suite(at_once, "$(command -v hg)", chg=chg))
 
 
-def single_ms(container: Any, python: str, what: str) -> float:
+def single_ms(container: Any, what: str) -> float:
     """Milliseconds of CPU time of one process."""
-    loop = f"for i in $(seq {SINGLE_RUNS}); do {SINGLE[what].replace('PYTHON', python)}; done"
+    loop = f"for i in $(seq {SINGLE_RUNS}); do {SINGLE[what]}; done"
     return timed(container, loop).cpu_s / SINGLE_RUNS * 1e3
 
 
-def counted(container: Any, python: str) -> int:
+def counted(container: Any) -> int:
     """How many commands the tests start."""
-    timed(container, suite(2, "/hg/counted", chg=False).replace("PYTHON", python))
+    timed(container, suite(2, "/hg/counted", chg=False))
     return int(container.exec_run(["sh", "-c", "wc -l < /tmp/commands"]).output)
 
 
@@ -170,17 +155,19 @@ def test_a_part_of_the_suite(client: Any, tmp_path: Path, capsys: pytest.Capture
     catalog = catalogs.load(ROOT)
     images = Images(client, catalog, BuildOptions(ROOT, ProjectPaths.find().cache))
     releases = dict(row.split("=") for row in ROWS.split())
-    python = {name: f"python{catalog.variants[name].major}" for name in releases}
-    containers = {name: row(client, catalog, images[name], release, tmp_path) for name, release in releases.items()}
-    commands = {name: counted(container, python[name]) for name, container in containers.items()}
+    sources = {release: sdist(release, tmp_path) for release in set(releases.values())}
+    containers = {
+        name: row(client, catalog, images[name], release, sources[release]) for name, release in releases.items()
+    }
+    commands = {name: counted(container) for name, container in containers.items()}
     taken: dict[tuple[str, str], list[Taken]] = defaultdict(list)
     single: dict[tuple[str, str], list[float]] = defaultdict(list)
     shuffle = random.Random(SEED)
     for _ in range(ROUNDS):
         for name, way in shuffle.sample(pairs := list(itertools.product(containers, WAYS)), len(pairs)):
-            taken[name, way].append(measured(containers[name], python[name], way))
+            taken[name, way].append(measured(containers[name], way))
         for name, what in shuffle.sample(pairs := list(itertools.product(containers, SINGLE)), len(pairs)):
-            single[name, what].append(single_ms(containers[name], python[name], what))
+            single[name, what].append(single_ms(containers[name], what))
     with capsys.disabled():
         print(f"\n\n{len(TESTS)} tests of Mercurial's suite, median [least, most] of {ROUNDS} rounds")
         for name, release in releases.items():
