@@ -205,6 +205,19 @@ def test_a_variant_that_has_a_figure_needs_no_substitute_and_one_without_a_figur
     assert "'lost'" in finding.reason
 
 
+def test_both_sides_are_replaced_where_one_must_be_for_substitutes_are_of_one_style() -> None:
+    """3.11 with PGO and LTO was judged against a 3.6 of pyenv's without."""
+    values = {**steadily(0.5), "optimised": steadily(0.5)["a"]}
+    claim = make_claim(
+        published=0.5, tolerance=0.1, variant="optimised", against="lost", substitutes={"optimised": "a", "lost": "b"}
+    )
+    finding = judge(claim, values)
+    assert finding.verdict is ClaimVerdict.CONFIRMED
+    assert all(part in finding.reason for part in ("a substitutes for optimised", "b substitutes for lost"))
+    half = judge(claim.model_copy(update={"substitutes": {"lost": "b"}}), values)
+    assert "substitutes for optimised" not in half.reason
+
+
 def test_substitutes_of_a_file_are_every_claims_but_of_those_with_their_own() -> None:
     claim = make_claim().model_dump(exclude={"name", "substitutes"})
     claims = {"one": claim, "other": {**claim, "substitutes": {"a": "c"}}}

@@ -152,13 +152,16 @@ def _finding(claim: Claim, contents: Contents) -> Finding:
 
 
 def with_substitutes(claim: Claim, experiment: Experiment) -> Claim:
-    """Return the claim with substitutes for variants without a figure in this experiment, where they have one."""
-    replaced = {}
-    for key, side in zip(("variant", "against"), subjects_of(claim), strict=False):
-        label = claim.substitutes.get(side.label)
-        if label and _gap(side, experiment) and not _gap(replace(side, label=label), experiment):
-            replaced[key] = label
-    return claim.model_copy(update=replaced)
+    """Return the claim with substitutes if a variant of it has no figure in this experiment.
+
+    Both sides are replaced where they can be: substitutes are builds of one style, what they substitute of another.
+    """
+    sides = dict(zip(("variant", "against"), subjects_of(claim), strict=False))
+    if all(_gap(side, experiment) is None for side in sides.values()):
+        return claim
+    substitutes = {key: replace(side, label=claim.substitutes.get(side.label, "")) for key, side in sides.items()}
+    measured = {key: side.label for key, side in substitutes.items() if _gap(side, experiment) is None}
+    return claim.model_copy(update=measured)
 
 
 def _with_substitution(reason: str, claim: Claim, used: Claim) -> str:
