@@ -65,8 +65,9 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
         # Somebody may have ended it before its program had said which benchmarks it has.
         session.workload = session.workload if reasons is not None else _as_known(session)
         # Also if somebody has ended it: what was measured before is in the results that are written now.
-        for cell in cells if resources.resumes else ():
-            restore(resources.folder, resources.resumes, cell)
+        if resources.resumes is not None:
+            for cell in cells:
+                restore(resources.folder, resources.resumes, cell)
         if not ending.signals:
             with ending.kept():
                 for cell in _interpreters(cells) if reasons else ():
