@@ -40,7 +40,7 @@ from interlock.engine.protocol import (
     UserContainer,
 )
 from interlock.measure import processes
-from interlock.measure.cells import Resources
+from interlock.measure.sessions import Resources
 from interlock.measure.watching import Observers
 from interlock.results.experiments import (
     BaseImage,

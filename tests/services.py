@@ -22,10 +22,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from interlock.analysis.comparison import Table
-from interlock.analysis.pick.advice import estimate_of, machine_text
-from interlock.analysis.services import round_to, rounded, service_rows
-from interlock.analysis.trials import judge
+from interlock.analysis.comparison import Row, Table
+from interlock.analysis.pick.advice import estimate_of, machine_text, speed_of
+from interlock.analysis.trials import Figure, TrialChange, decisive, gil_text, judge, reported_by
 from interlock.analysis.verdicts import Verdict
 from interlock.cli.images import build_options
 from interlock.cli.options import open_project, parse_duration
@@ -34,9 +33,11 @@ from interlock.engine.docker import connect
 from interlock.engine.packages import dependency_files
 from interlock.report.trials import busy_text
 from interlock.results import store
+from interlock.results.answers import Estimate
 from interlock.results.experiments import Built, Experiment, State
 from interlock.results.files import write_atomically
-from interlock.results.services import FOLDER, ProofRun, ProofRuns, ServiceRecord, proof_path
+from interlock.results.services import FOLDER, PROOFS, ProofRun, ProofRuns, ServiceFigure, ServiceRecord, ServiceRow
+from interlock.results.trials import OWN
 from interlock.untrusted import read_text
 from tests.builders import ROOT
 
@@ -66,6 +67,9 @@ begin()
 os.register_at_fork(after_in_child=begin)
 atexit.register(signal.setitimer, signal.ITIMER_PROF, 0)
 """
+
+# Figures as people read them, in the units of a trial's details: CPU time that decides in ms, images in MB.
+SCALES = {Figure.CPU: 1e3, Figure.IMAGE: 1e-6}
 
 
 @contextmanager
@@ -153,6 +157,65 @@ def record(name: str, cpus: Sequence[int], budget_s: float) -> ServiceRecord:
     )
 
 
+def service_rows(experiment: Experiment, tables: Sequence[Table], baseline: str) -> list[ServiceRow]:
+    """Return each variant on each number of CPUs, after the trial's own image, which is that of the baseline."""
+    return [row for table in tables for row in _rows_of(experiment, table, baseline)]
+
+
+def _rows_of(experiment: Experiment, table: Table, baseline: str) -> Iterator[ServiceRow]:
+    judged = {row.label: row for row in judge(experiment, table)}
+    tried = experiment.trial.tried if experiment.trial else {}
+    sizes = {image.variant: float(image.size_bytes) for image in experiment.images if image.size_bytes}
+    for row in table.rows:
+        verdict, known = judged.get(row.label), _values(table, row)
+        if known and row.label in sizes:
+            known[Figure.IMAGE] = sizes[row.label] * SCALES[Figure.IMAGE]
+        yield ServiceRow(
+            label=baseline if row.label == OWN else row.label,
+            cpus=table.cores,
+            verdict=verdict.verdict.value if verdict else "",
+            problem=verdict.problem if verdict else "",
+            gil=gil_text(tried.get(row.label)),
+            figures=_figures(known, {change.figure: change for change in verdict.changes} if verdict else {}),
+        )
+
+
+def _values(table: Table, row: Row) -> dict[Figure, float]:
+    """Return what is known of a row, as people read it: what decides is first."""
+    known, decides = {}, decisive(table)
+    if row.seconds:
+        known[decides] = 1 / row.seconds if decides is Figure.RATE else row.seconds * SCALES.get(decides, 1)
+    return known | {figure: reported.value for figure, reported in reported_by(row).items()}
+
+
+def _figures(known: dict[Figure, float], changes: dict[Figure, TrialChange]) -> dict[str, ServiceFigure]:
+    figures = {}
+    for figure, value in known.items():
+        change = changes.get(figure)
+        figures[figure.value] = ServiceFigure(
+            value=round_to(value),
+            ratio=_ratio(change) if change else None,
+            shows=change.verdict.value if change else "",
+        )
+    return figures
+
+
+def _ratio(change: TrialChange) -> Estimate:
+    """Return a figure divided by the user's own: of a rate its cost is the inverse."""
+    return rounded((speed_of if change.figure is Figure.RATE else estimate_of)(change.cost))
+
+
+def rounded(exact: Estimate) -> Estimate:
+    """Return a ratio with as many digits as records have."""
+    high = None if exact.high is None else round_to(exact.high)
+    return Estimate(estimate=round_to(exact.estimate), low=round_to(exact.low), high=high)
+
+
+def round_to(value: float, digits: int = 4) -> float:
+    """Return a figure with so many significant digits."""
+    return float(f"{value:.{digits}g}")
+
+
 def slowed_image(per_cent: float) -> str:
     """Build the baseline's image with a loop in every process, and return its name."""
     with tempfile.TemporaryDirectory() as folder:
@@ -187,6 +250,11 @@ def write(path: Path, model: ServiceRecord | ProofRuns) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, model.model_dump_json(indent=1, exclude_defaults=True) + "\n")
     print(f"recorded  {path.relative_to(ROOT)}", flush=True)
+
+
+def proof_path(root: Path, slower: float) -> Path:
+    """Return the file of the proofs with an image that is slowed by so many per cent."""
+    return root / FOLDER / (f"{PROOFS}slower-{slower:g}.json" if slower else f"{PROOFS}equals.json")
 
 
 def prove(names: Sequence[str], *, named: bool, slower: float, cpus: int, budget_s: float) -> None:

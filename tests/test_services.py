@@ -12,11 +12,11 @@ import pytest
 from interlock.catalog.defaults import read_defaults
 from interlock.engine.packages import dependency_files
 from interlock.results import services
-from interlock.results.services import ProofRun, ProofRuns, ServiceRecord, proof_path
+from interlock.results.services import ProofRun, ProofRuns, ServiceRecord
 from interlock.untrusted import read_text
 from tests import services as runner
 from tests.analysis.test_services import make_record
-from tests.services import OWN_IMAGE, SERVICES, SLOWER, copy_of, main, write
+from tests.services import OWN_IMAGE, SERVICES, SLOWER, copy_of, main, proof_path, write
 
 NAMES = sorted(path.name for path in SERVICES.iterdir())
 

@@ -1,4 +1,4 @@
-"""Trials of others' programs as rows, and which of them is most like a service."""
+"""Trials of others' programs as rows of their records, and which of them is most like a service."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from interlock.analysis.services import like_text, most_like, service_rows, words_in
+from interlock.analysis.services import like_text, most_like, words_in
 from interlock.catalog.services import Probed
 from interlock.catalog.variants import Gil
 from interlock.results.experiments import Outcome, State
 from interlock.results.services import ServiceRecord
 from interlock.results.trials import GilStates, TriedImage
 from tests.builders import present
-from tests.services import BASELINE
+from tests.services import BASELINE, service_rows
 from tests.trials import around, make_trial, make_tried
 
 OLD, NEW, FREE = BASELINE, "cpython-3.14", "cpython-3.14t"

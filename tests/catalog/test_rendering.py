@@ -90,10 +90,6 @@ def dockerfile_of(variant: Variant) -> str:
     return files()[f"dockerfiles/{variant.name}/Dockerfile"]
 
 
-def made_for(path: str) -> Variant:
-    return known_catalog().variants[path.split("/")[1]]
-
-
 def test_a_folder_holds_nothing_but_what_its_dockerfile_copies() -> None:
     for variant in known_catalog().variants.values():
         named = {f"{FOLDERS[key]}/{name}" for key, names in variant.named_files.items() for name in names}

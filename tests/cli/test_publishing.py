@@ -18,7 +18,6 @@ from tests.cosign import Cosign
 VARIANT = "cpython-3.14t"
 ONE = make_published(VARIANT)
 OTHER = {"platforms": ["linux/arm64"], "digest": f"sha256:{'e' * 64}"}
-LOCAL = "localhost/interlock/python:3.14t-trixie"
 USAGE, CATALOG, STORE, REGISTRY = 2, 3, 7, 4
 
 

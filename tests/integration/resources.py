@@ -12,7 +12,7 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import USUAL, Needs, Surroundings
 from interlock.engine.run import containers, execution, leftovers
-from interlock.measure.cells import Resources
+from interlock.measure.sessions import Resources
 from interlock.results.experiments import Built
 from tests import builders
 from tests.builders import ROOT

@@ -22,7 +22,8 @@ from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.run import leftovers
 from interlock.errors import WorkloadError
-from interlock.measure.cells import Cell, Resources, open_session
+from interlock.measure.cells import Cell, open_session
+from interlock.measure.sessions import Resources
 from interlock.measure.workload import measure_workload
 from interlock.results import store
 from interlock.results.experiments import BaseImage, State, Subject

@@ -14,10 +14,12 @@ import pytest
 from interlock.catalog.workloads import Workload
 from interlock.engine.ended import Ended
 from interlock.engine.run import execution, leftovers
-from interlock.measure.cells import Cell, Resources, open_session
+from interlock.measure.cells import Cell, open_session
 from interlock.measure.kinds import service as services
+from interlock.measure.kinds.choosing import kind_of_track
 from interlock.measure.probes import best_probe
 from interlock.measure.profiling import profile_of
+from interlock.measure.sessions import Resources
 from interlock.measure.tracks import Track
 from interlock.results.experiments import Outcome, State, Subject
 from tests.builders import ROOT, make_workload
@@ -129,7 +131,7 @@ def in_session(resources: Resources, built: Images, wanted: Workload) -> Iterato
 def run_once(resources: Resources, built: Images, nothing_left: None) -> Any:
     def go(*arguments: str, **changes: Any) -> tuple[Outcome, Any, Ended]:
         with in_session(resources, built, workload(*arguments, **changes)) as track:
-            result = track.kind.alone(track, 1)
+            result = kind_of_track(track).alone(track, 1)
             return result.outcome, result.output, result.ended
 
     return go

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from interlock.measure.cells import Cell, Session
+from interlock.measure.cells import Cell, shares_slots
+from interlock.measure.sessions import Session
 from interlock.results.experiments import Subject
 from tests.builders import METRIC, make_benchmark, make_network, make_resources, make_settings, make_workload
 
@@ -98,7 +99,8 @@ def test_a_cell_has_slots_in_sandboxes_of_their_own_and_leaves_them_all() -> Non
 )
 def test_what_a_workload_may_leave_in_a_sandbox_no_other_one_finds(changes: dict[str, Any]) -> None:
     resources = make_resources()
-    own = Session(resources, make_workload("own", **changes), make_network())
+    workload = make_workload("own", **changes)
+    own = Session(resources, workload, make_network(), shares_slots=shares_slots(workload))
     plain = Session(resources, make_workload("plain"), make_network())
     for before, after in ((own, plain), (plain, own)):
         cell = Cell(before, SUBJECT)

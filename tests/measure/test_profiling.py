@@ -10,12 +10,13 @@ import pytest
 
 from interlock.errors import WorkloadError
 from interlock.measure import profiling
-from interlock.measure.cells import Cell, Session
+from interlock.measure.cells import Cell
 from interlock.measure.ending import Ending
 from interlock.measure.kinds import service as services
 from interlock.measure.kinds.kind import COMMAND_PHASE, PROGRAM_PHASE
 from interlock.measure.profiling import profile_by_difference, profile_by_phases
 from interlock.measure.services import NoAnswerError
+from interlock.measure.sessions import Session
 from interlock.measure.watching import Observers
 from interlock.results.experiments import Outcome, State, Subject
 from interlock.results.profiles import BenchmarkProfile, Method, PhaseCounts, Probe

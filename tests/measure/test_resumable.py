@@ -14,8 +14,9 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.workloads import Workload
 from interlock.errors import StoreError, UsageError
 from interlock.measure import resumable
-from interlock.measure.cells import Cell, Session
+from interlock.measure.cells import Cell
 from interlock.measure.pyperf_runs import in_block, program_run
+from interlock.measure.sessions import Session
 from interlock.results import store
 from interlock.results.experiments import Estimator, Experiment, Outcome, ProgramOutput, State, Subject, Times
 from interlock.results.journal import joined

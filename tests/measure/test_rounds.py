@@ -24,9 +24,12 @@ from interlock.engine.ended import Ended
 from interlock.errors import EngineError, Interrupted, UnsupportedHereError, WorkloadError
 from interlock.measure import blocks, disturbances, processes, rounds, stopwatch, tracks
 from interlock.measure import workload as workloads
-from interlock.measure.cells import Cell, Interpreters, Resources, Session, limits_of
+from interlock.measure.cells import Cell, limits_of
 from interlock.measure.ending import Ending
+from interlock.measure.kinds import fed
+from interlock.measure.kinds.choosing import kind_of, kind_of_track
 from interlock.measure.rounds import Block, Course
+from interlock.measure.sessions import Interpreters, Resources, Session
 from interlock.measure.tracks import Result, Track
 from interlock.measure.watching import Look, Observers, ProgressUpdate
 from interlock.results.experiments import BLOCK, State, Subject
@@ -354,7 +357,7 @@ def test_each_cell_knows_how_long_it_was_measured(monkeypatch: pytest.MonkeyPatc
     session = engine.session(rounds=3)
     open_cells = engine.cells(session)
     # Each look at the clock is a second after the one before; nothing else is the cell's.
-    for module in (stopwatch, blocks):
+    for module in (stopwatch, fed):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
     before = [cell.clock.times.measuring_s for cell in open_cells]
     run_rounds(session, open_cells)
@@ -483,7 +486,7 @@ def test_the_starts_of_a_command_that_were_timed_before_an_end_are_kept(cut_at: 
     command = make_benchmark("x", command=["-c", "pass"])
     workload = make_workload(program=None, benchmarks=[command], quick={"warmups": 1, "values": 2})
     session = Engine().session(workload, lambda *_: make_ended(cost_of_launcher()))
-    started = Counter[str]()
+    rows, started = [track_of(cell) for cell in rows_of(session, "a", "b")], Counter[str]()
 
     def on_start(track: Track) -> None:
         if started.total() == cut_at:
@@ -492,7 +495,7 @@ def test_the_starts_of_a_command_that_were_timed_before_an_end_are_kept(cut_at: 
 
     kept: list[Result] = []
     try:
-        for result in blocks.run_started([track_of(cell) for cell in rows_of(session, "a", "b")], 1, on_start):
+        for result in kind_of(workload, command).block(rows, 1, on_start):
             kept.append(result)
     except Interrupted:
         assert cut_at < 6
@@ -601,7 +604,7 @@ def test_an_interpreter_that_hung_when_asked_its_facts_has_no_longer_in_its_benc
     of_base, of_a = (cell.tracks["uncontended"] for cell in open_cells)
     assert (of_base.deadline_s, of_a.deadline_s) == (60, tracks.HUNG_S)
     prepared = open_cells[1].tracks["prepared"]
-    prepared.outcome, _ = prepared.set_up(open_cells[1].slot())
+    prepared.outcome, _ = kind_of_track(prepared).set_up(prepared, open_cells[1].slot())
     run_rounds(session, open_cells)
     for track in (of_a, prepared):
         assert track.outcome.state is State.TIMED_OUT

@@ -8,7 +8,8 @@ import pytest
 
 from interlock.catalog.variants import Gil
 from interlock.measure import workload as workloads
-from interlock.measure.cells import Cell, Interpreters, Session
+from interlock.measure.cells import Cell
+from interlock.measure.sessions import Interpreters, Session
 from interlock.results.experiments import Facts, State, Subject
 from tests.builders import OK, make_benchmark, make_facts, make_network, make_resources, make_workload
 

@@ -3,23 +3,10 @@
 #include "profiler.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { EXIT_CANNOT = 1, EXIT_USAGE = 2, EXIT_OTHER_TRACER = 3 };
-
-void give_up(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("profiler: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    exit(EXIT_CANNOT);
-}
 
 static _Noreturn void usage(void) {
     fputs("usage: profiler --pid PID [--cgroups DIRECTORY] | --cgroup DIRECTORY"

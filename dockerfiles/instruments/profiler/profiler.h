@@ -28,6 +28,9 @@ struct method {
 
 extern const struct method bpf_method, stacks_method;
 
+/* Exit codes. */
+enum { EXIT_CANNOT = 1, EXIT_USAGE = 2, EXIT_OTHER_TRACER = 3 };
+
 _Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Fills *target; gives up if the process is not there or is in no container. */

@@ -1,90 +1,21 @@
-"""A trial of a program that others wrote, as rows of the table of services; and which of them is most like a service.
-
-Pure.
-"""
+"""Which of the programs that others wrote, and that were tried, is most like a service. Pure."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
-from interlock.analysis.comparison import Row, Table
-from interlock.analysis.pick.advice import estimate_of, speed_of
 from interlock.analysis.pick.sentences import cpus_text
-from interlock.analysis.trials import Figure, TrialChange, decisive, gil_text, judge, reported_by
-from interlock.results.answers import Estimate
-from interlock.results.experiments import Experiment
-from interlock.results.services import ServiceFigure, ServiceRecord, ServiceRow
-from interlock.results.trials import OWN, without_quote
+from interlock.results.services import ServiceRecord, ServiceRow
+from interlock.results.trials import without_quote
 
-# Figures as people read them, in the units of a trial's details: CPU time that decides in ms, images in MB.
-SCALES = {Figure.CPU: 1e3, Figure.IMAGE: 1e-6}
 WORD = re.compile(r"[a-z][a-z0-9]+")
 # Words of a question that say nothing of a service.
 COMMON = {
     "and", "behind", "cpu", "cpus", "for", "from", "its", "of", "on",
     "one", "program", "service", "the", "two", "with",
 }  # fmt: skip
-
-
-def service_rows(experiment: Experiment, tables: Sequence[Table], baseline: str) -> list[ServiceRow]:
-    """Return each variant on each number of CPUs, after the trial's own image, which is that of the baseline."""
-    return [row for table in tables for row in _rows_of(experiment, table, baseline)]
-
-
-def _rows_of(experiment: Experiment, table: Table, baseline: str) -> Iterator[ServiceRow]:
-    judged = {row.label: row for row in judge(experiment, table)}
-    tried = experiment.trial.tried if experiment.trial else {}
-    sizes = {image.variant: float(image.size_bytes) for image in experiment.images if image.size_bytes}
-    for row in table.rows:
-        verdict, known = judged.get(row.label), _values(table, row)
-        if known and row.label in sizes:
-            known[Figure.IMAGE] = sizes[row.label] * SCALES[Figure.IMAGE]
-        yield ServiceRow(
-            label=baseline if row.label == OWN else row.label,
-            cpus=table.cores,
-            verdict=verdict.verdict.value if verdict else "",
-            problem=verdict.problem if verdict else "",
-            gil=gil_text(tried.get(row.label)),
-            figures=_figures(known, {change.figure: change for change in verdict.changes} if verdict else {}),
-        )
-
-
-def _values(table: Table, row: Row) -> dict[Figure, float]:
-    """Return what is known of a row, as people read it: what decides is first."""
-    known, decides = {}, decisive(table)
-    if row.seconds:
-        known[decides] = 1 / row.seconds if decides is Figure.RATE else row.seconds * SCALES.get(decides, 1)
-    return known | {figure: reported.value for figure, reported in reported_by(row).items()}
-
-
-def _figures(known: dict[Figure, float], changes: dict[Figure, TrialChange]) -> dict[str, ServiceFigure]:
-    figures = {}
-    for figure, value in known.items():
-        change = changes.get(figure)
-        figures[figure.value] = ServiceFigure(
-            value=round_to(value),
-            ratio=_ratio(change) if change else None,
-            shows=change.verdict.value if change else "",
-        )
-    return figures
-
-
-def _ratio(change: TrialChange) -> Estimate:
-    """Return a figure divided by the user's own: of a rate its cost is the inverse."""
-    return rounded((speed_of if change.figure is Figure.RATE else estimate_of)(change.cost))
-
-
-def rounded(exact: Estimate) -> Estimate:
-    """Return a ratio with as many digits as records have."""
-    high = None if exact.high is None else round_to(exact.high)
-    return Estimate(estimate=round_to(exact.estimate), low=round_to(exact.low), high=high)
-
-
-def round_to(value: float, digits: int = 4) -> float:
-    """Return a figure with so many significant digits."""
-    return float(f"{value:.{digits}g}")
 
 
 def words_in(text: str) -> set[str]:

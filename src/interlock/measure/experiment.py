@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,12 @@ from interlock.engine.protocol import Engine, Needs
 from interlock.errors import EngineError, InterlockError, OutputError, StoreError, UsageError
 from interlock.measure import disturbances, lock
 from interlock.measure.assignment import Assignment
-from interlock.measure.cells import Interpreters, Resources
 from interlock.measure.ending import part_of_budget
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.packages import install_required
 from interlock.measure.probes import best_probe
-from interlock.measure.resumable import restore, silent_in
+from interlock.measure.resumable import silent_in
+from interlock.measure.sessions import Interpreters, Resources
 from interlock.measure.watching import Observers
 from interlock.measure.workload import WorkloadResult, measure_workload
 from interlock.results import store
@@ -278,8 +277,7 @@ def set_up(engine: Engine, owner: str, assignment: Assignment, watching: Observe
         settings=assignment.settings,
         watching=watching,
         first_look_alone=assignment.first_look_alone,
-        restore=partial(restore, folder, before) if before else lambda _: None,
-        listed=before.workloads if before else {},
+        resumes=before,
         package_sets=install_required(installer, assignment.built, workloads),
         programs=frozenset(programs),
         known=Interpreters(

@@ -38,6 +38,14 @@ def placeholders(server: str | None = None, packages: str = "") -> dict[str, str
     }
 
 
+def filled_in(words: Iterable[str], places: Mapping[str, str]) -> list[str]:
+    """Return words with the values of their placeholders, which may be parts of them."""
+    filled = list(words)
+    for name, value in places.items():
+        filled = [word.replace(name, value) for word in filled]
+    return filled
+
+
 def with_options(argv: Sequence[str], options: Sequence[str]) -> list[str]:
     """Return the interpreter's command line with a mode's options, which must come before its arguments.
 

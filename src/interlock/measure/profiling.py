@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 
 from interlock.catalog.types import TWIN
 from interlock.errors import InterlockError, WorkloadError
-from interlock.measure.cells import Cell, Session
+from interlock.measure.cells import Cell
 from interlock.measure.counts import NO_CALLS, parse_bpf, parse_strace
-from interlock.measure.kinds.kind import COMMAND_PHASE
+from interlock.measure.kinds.choosing import kind_of_track
+from interlock.measure.kinds.kind import COMMAND_PHASE, NO_WORK
+from interlock.measure.sessions import Session
 from interlock.measure.stacks import lock_sites_in
 from interlock.measure.stopwatch import Phase
-from interlock.measure.tracks import NO_WORK, Track
+from interlock.measure.tracks import Track
 from interlock.measure.watching import ProgressUpdate
 from interlock.results.profiles import BenchmarkProfile, Method, PhaseCounts, Probe
 
@@ -58,22 +60,24 @@ def profile_of(track: Track, probe: Probe) -> BenchmarkProfile:
 
 def _by_phases(track: Track) -> BenchmarkProfile:
     """Count one process, or a service at work: the probe itself separates start and warm-up from work."""
-    with track.kind.working(track) as working:
+    kind = kind_of_track(track)
+    with kind.working(track) as working:
         text, units = working.counted()
-    return profile_by_phases(parse_bpf(text), units, track.kind.phase)
+    return profile_by_phases(parse_bpf(text), units, kind.phase)
 
 
 def _by_difference(track: Track) -> BenchmarkProfile:
     """Count a process with units of work under strace and, for a program, one without, whose calls are subtracted."""
-    if track.kind.needs_load:
+    kind = kind_of_track(track)
+    if kind.needs_load:
         raise WorkloadError(
             found="strace cannot watch a service that runs; BPF can",
             todo="Run `interlock doctor`: it says how to allow it.",
         )
-    result = track.run_counted(track.benchmark.profile_loops, strace=True)
+    result = kind.run_counted(track, track.benchmark.profile_loops, strace=True)
     whole, setup = parse_strace(result.ended.stderr), NO_CALLS
     if result.output is not None:
-        setup = parse_strace(track.run_counted(NO_WORK, strace=True).ended.stderr)
+        setup = parse_strace(kind.run_counted(track, NO_WORK, strace=True).ended.stderr)
     return profile_by_difference(whole, setup, track.profiled_units(result))
 
 

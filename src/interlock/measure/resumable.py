@@ -11,10 +11,10 @@ from typing import Any
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN
 from interlock.errors import UsageError
-from interlock.measure.cells import Cell, Session
-from interlock.measure.kinds.choosing import kind_of
+from interlock.measure.cells import Cell
 from interlock.measure.processes import OK, worst_outcome
 from interlock.measure.rounds import Course
+from interlock.measure.sessions import Session
 from interlock.measure.stopwatch import Phase
 from interlock.measure.tracks import Track
 from interlock.results import store
@@ -144,7 +144,7 @@ def restore(folder: Path, experiment: Experiment, cell: Cell) -> None:
     for benchmark in experiment.workloads[workload.name].benchmarks if runs else []:
         # What a program had then and does not list now keeps its values.
         if benchmark.name in runs and benchmark.name not in cell.tracks:
-            cell.tracks[benchmark.name] = Track(cell, kind_of(workload, benchmark))
+            cell.tracks[benchmark.name] = Track(cell, benchmark)
     for name, track in cell.tracks.items():
         track.runs += runs.get(name, [])
         track.profile = profiles.get(name)

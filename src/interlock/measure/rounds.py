@@ -16,7 +16,9 @@ from interlock.catalog.types import TWIN, label_of
 from interlock.catalog.workloads import Benchmark
 from interlock.measure import disturbances
 from interlock.measure.blocks import run_block
-from interlock.measure.cells import Cell, Session
+from interlock.measure.cells import Cell
+from interlock.measure.kinds.choosing import kind_of_track
+from interlock.measure.sessions import Session
 from interlock.measure.tracks import Result, Track
 from interlock.measure.watching import Look, ProgressUpdate
 from interlock.results.experiments import Outcome, State, rounds_end_of
@@ -89,7 +91,7 @@ def run_rounds(session: Session, cells: Sequence[Cell], course: Course, on_block
     joined = {tracks[0].name: _joined_after(tracks) for tracks in benchmarks if tracks}
     least, limit = resources.settings.rounds, _limit(session) + max(joined.values(), default=0)
     looks = {after + look for after in {0, *joined.values()} for look in LOOKS}
-    first = 1 if all(track.kind.is_proved for tracks in benchmarks for track in tracks) else 0
+    first = 1 if all(kind_of_track(track).is_proved for tracks in benchmarks for track in tracks) else 0
     schedule = Schedule(f"{resources.settings.seed}/{workload.name}", least, limit, first=first, looks=looks)
     labels = [cell.subject.label for cell in cells]
     looking = Looking(session, {tracks[0].name: tracks for tracks in benchmarks if tracks})
@@ -103,6 +105,7 @@ def run_rounds(session: Session, cells: Sequence[Cell], course: Course, on_block
             if resources.watching.ending.stops_rounds(needed=block.round <= joined[name] + needed):
                 break
             course.rows.setdefault(block.round, {}).update(dict.fromkeys(track.label for track in block.tracks))
+            _skip_hung(block.tracks, cells)
             replace(block, done=block.done - skipped, total=block.total - skipped).run(course)
             on_block()
     looking.show_last()
@@ -153,8 +156,6 @@ class Block:
 
     def run(self, course: Course) -> None:
         """Measure it, and keep what its processes yield."""
-        for track in self.tracks:
-            _skip_hung(track)
         started: dict[str, None] = {}
 
         def on_start(track: Track) -> None:
@@ -166,7 +167,7 @@ class Block:
         for result in run_block([track for track in self.tracks if track.goes_on], self.round, on_start):
             with result.track.failing():
                 course.add(result)
-                result.track.keep(result, self.round)
+                kind_of_track(result.track).keep(result, self.round)
 
 
 def planned_blocks(
@@ -199,16 +200,18 @@ def planned_blocks(
             done += len(tracks)
 
 
-def _skip_hung(track: Track) -> None:
+def _skip_hung(tracks: Sequence[Track], cells: Sequence[Cell]) -> None:
     """Leave a benchmark out in a cell that has no value of it and reached the deadline of another.
 
     One variant that hangs in each of seven benchmarks for a minute would take the time that all others share.
     """
-    hung = [other.name for other in track.cell.tracks.values() if other.outcome.state is State.TIMED_OUT]
-    has_budget = track.session.resources.watching.ending.budget_s is not None
-    if has_budget and hung and track.goes_on and not track.runs:
-        reason = f"'{hung[0]}' reached its deadline, and the experiment has a budget"
-        track.outcome = Outcome(state=State.NOT_MEASURED, reason=reason)
+    of_cells = (track for cell in cells for track in reversed(cell.tracks.values()))
+    hung = {track.label: track.name for track in of_cells if track.outcome.state is State.TIMED_OUT}
+    for track in tracks:
+        has_budget = track.session.resources.watching.ending.budget_s is not None
+        if has_budget and track.label in hung and track.goes_on and not track.runs:
+            reason = f"'{hung[track.label]}' reached its deadline, and the experiment has a budget"
+            track.outcome = Outcome(state=State.NOT_MEASURED, reason=reason)
 
 
 @dataclass(frozen=True)

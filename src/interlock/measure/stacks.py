@@ -22,6 +22,7 @@ from interlock.engine.ended import Ended
 from interlock.engine.protocol import Sandbox, StackOptions
 from interlock.errors import UnsupportedHereError, WorkloadError, last_line, shortened
 from interlock.measure.counts import parse_bpf, profile_data, readable
+from interlock.measure.kinds.choosing import kind_of_track
 from interlock.measure.tracks import Track
 from interlock.results.profiles import (
     Acquires,
@@ -158,13 +159,13 @@ def lock_sites_in(track: Track, probe: Probe, *, acquires: bool = False) -> Lock
             found=f"stacks are taken by BPF, which does not work here: {reason}",
             todo="Run `interlock doctor`: it says how to allow it.",
         )
-    phase = track.kind.phase
-    with track.kind.working(track, even_silent=True) as working:
+    kind = kind_of_track(track)
+    with kind.working(track, even_silent=True) as working:
         asked = Interpreter(working.sandbox, track.cell.subject.options, track.environment)
         options = asked.frames()
-        sites = lock_sites_of(work_from(*working.counted(options), phase, asked.lines), options.no_frames)
+        sites = lock_sites_of(work_from(*working.counted(options), kind.phase, asked.lines), options.no_frames)
         if acquires:
-            work = work_from(*working.counted(options.with_acquires()), phase, asked.lines)
+            work = work_from(*working.counted(options.with_acquires()), kind.phase, asked.lines)
             taken = acquisitions_of(work, ends_seen=not options.switches_threads)
             sites = sites.model_copy(update={"acquisitions": taken})
     return sites.model_copy(update={"stands_still": working.stands_still})

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from interlock.catalog.workloads import Benchmark, Repetition
-from interlock.engine.agent import LAUNCH
 from interlock.engine.ended import Ended
 from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import processes
-from interlock.measure.processes import NOTHING_RUN, OK
-from interlock.measure.pyperf_runs import estimator_of, in_block, values_of
-from interlock.measure.stopwatch import Phase
+from interlock.measure.bare_cells import BareCell
+from interlock.measure.processes import OK
+from interlock.measure.pyperf_runs import estimator_of, values_of
+from interlock.measure.sessions import Session
 from interlock.results.experiments import BenchmarkValues, Outcome, PackageSet, ProcessCost, ProgramOutput, State
 from interlock.results.profiles import BenchmarkProfile
 
 if TYPE_CHECKING:
     import pyperf
 
-    from interlock.measure.cells import Cell, Session
-    from interlock.measure.kinds.kind import Kind
-    from interlock.measure.slots import Slot
-
 # An interpreter that hung when it was asked its facts most likely hangs again in each workload, so a process of it has
 # these seconds: several times what any other one needs.
 HUNG_S = 10
 PYTHON_PATH = "PYTHONPATH"
-# Loops of a process whose calls are those of a program's set-up alone.
-NO_WORK = 0
 # How many times as long, or as short, as the timing that decided the loops a row's values may be. What is so far off is
 # decided whatever its loops are; with more, slow rows would have most of the time.
 MOST_TIMES = 2
@@ -72,8 +67,8 @@ class Result:
 class Track:
     """One benchmark in one cell while it is measured."""
 
-    cell: Cell
-    kind: Kind
+    cell: BareCell
+    benchmark: Benchmark
     runs: list[pyperf.Run] = field(default_factory=list)
     outcome: Outcome = OK
     loops: int = 1
@@ -85,12 +80,8 @@ class Track:
     profile_kept: bool = False
 
     @property
-    def benchmark(self) -> Benchmark:
-        return self.kind.benchmark
-
-    @property
     def name(self) -> str:
-        return self.kind.benchmark.name
+        return self.benchmark.name
 
     @property
     def label(self) -> str:
@@ -121,23 +112,15 @@ class Track:
         return take.model_copy(update={"warmups": factor * take.warmups, "values": factor * take.values})
 
     @property
-    def shares_loops(self) -> bool:
-        """Return whether its values have the loops that one process calibrated for all rows.
-
-        One that is to do its work once calibrates by itself.
-        """
-        return self.is_fed and self.kind.is_in_order(self) and self.take.warmups + self.take.values > 1
-
-    @property
     def packages(self) -> PackageSet:
         """Return the packages that the benchmark has here, or the outcome that says why not."""
         sets = self.session.resources.package_sets
-        return sets.of(self.cell.subject.variant, self.kind.workload, self.benchmark)
+        return sets.of(self.cell.subject.variant, self.session.workload, self.benchmark)
 
     @property
     def deadline_s(self) -> float:
         """Return how long a process may take, in seconds: an interpreter that hung once hangs again."""
-        deadline_s = self.kind.workload.deadline_of(self.benchmark)
+        deadline_s = self.session.workload.deadline_of(self.benchmark)
         return min(HUNG_S, deadline_s) if self.label in self.session.resources.known.silent else deadline_s
 
     @property
@@ -151,61 +134,9 @@ class Track:
         """Return the values of the placeholders in its arguments."""
         return processes.placeholders(self.session.network.url, self.packages.site)
 
-    def argv(self, loops: str = "1", take: Repetition | None = None) -> list[str]:
-        """Return the command line of a process; without `take` it takes no values, and runs its loops once."""
-        words = filled_in(self.kind.words(loops, take), self.places)
-        return self.kind.finished(words, self.cell.subject.options)
-
-    def run_counted(self, loops: int, *, strace: bool = False) -> Result:
-        """Run a process whose calls are counted: so many loops of the work, or NO_WORK.
-
-        WorkloadError if it does not work.
-        """
-        argv = self.argv(str(loops)) + self.benchmark.profile_arguments
-        argv = processes.traced_argv(argv, self.environment) if strace else argv
-        result = self.run(argv, environment={} if strace else None, may_idle=loops == NO_WORK)
-        if result.outcome.state is not State.OK:
-            failure = f"while it was counted: {result.outcome.reason}"
-            raise WorkloadError(found=failure, todo="Run `interlock doctor`.")
-        return result
-
     def profiled_units(self, result: Result) -> int:
         """Return the units of work that a counted process has done."""
         return 1 if result.output is None else self.benchmark.profile_loops * result.output.inner_loops
-
-    def run(
-        self,
-        argv: list[str],
-        options: Sequence[str] | None = None,
-        *,
-        repeat: int = 1,
-        environment: Mapping[str, str] | None = None,
-        may_idle: bool = False,
-    ) -> Result:
-        """Run a process under the launcher, after the benchmark's set-up if that has not run in its sandbox yet.
-
-        With `may_idle` it does no unit of work: what it costs is subtracted from a profile.
-        """
-        slot = self.cell.slot()
-        outcome, ended = self.set_up(slot)
-        if outcome.state is not State.OK:
-            return Result(self, outcome, ended)
-        options = self.kind.launcher_options() if options is None else options
-        environment = self.environment if environment is None else environment
-        ended = slot.run([LAUNCH, "--repeat", str(repeat), *options, "--", *argv], self.deadline_s, environment)
-        outcome, output = self.kind.judge(ended, self.deadline_s, may_idle=may_idle)
-        return Result(self, outcome, ended, output).with_all_of(repeat)
-
-    def set_up(self, slot: Slot) -> tuple[Outcome, Ended]:
-        """Run the benchmark's set-up, once in each sandbox; it is not measured."""
-        if not self.benchmark.set_up or self.name in slot.ready:
-            return OK, NOTHING_RUN
-        slot.ready.add(self.name)
-        argv = ["python", *filled_in(self.benchmark.set_up, self.places)]
-        argv = processes.with_options(argv, self.cell.subject.options)
-        with self.session.clock.during(Phase.PREPARING), self.cell.clock.during(Phase.PREPARING):
-            ended = slot.run(argv, self.deadline_s, self.environment)
-        return self.kind.judge_set_up(ended, self.deadline_s), ended
 
     def take_over(self, calibrated: Track) -> None:
         """Take the loops of the track that calibrated: values of another length are other work.
@@ -214,35 +145,22 @@ class Track:
         """
         self.is_fed, self.loops, self.decisive_s = calibrated.is_fed, calibrated.loops, calibrated.decisive_s
 
-    def keep(self, result: Result, number: int) -> None:
-        """Add what a process of this block has yielded, as a pyperf run or as an outcome; one that is not ok stays."""
-        output = result.output
-        self.cell.note(processes.gil_note(output, result.ended.stderr))
-        outcome = result.outcome
-        if outcome.state is State.OK:
-            outcome = processes.gil_outcome(self.name, self.cell.gil, output)
-        if self.goes_on:
-            self.outcome = outcome
-        if outcome.state is not State.OK or (number == 0 and output is None):
-            return
-        if output is not None:
-            self._fit_loops(output, number)
-        run = result.run or self.kind.run_of(result)
-        if run is not None:
-            self.runs.append(in_block(run, number, estimator_of(self.benchmark), result.part))
+    def take_loops(self, calibrated: ProgramOutput) -> None:
+        """Take the loops that its program has found for itself in round 0."""
+        self.is_fed, self.loops = calibrated.fed, calibrated.loops
+        if calibrated.calibration:
+            self.decisive_s = calibrated.calibration[-1][1]
 
-    def _fit_loops(self, output: ProgramOutput, number: int) -> None:
-        """Take the loops that its program has found for itself in round 0.
-
-        After the first block since then a row that is far slower or faster than what calibrated gets loops of its own.
-        """
-        if number == 0:
-            self.is_fed, self.loops = output.fed, output.loops
-            if output.calibration:
-                self.decisive_s = output.calibration[-1][1]
-        elif self.kind.is_in_order(self) and self.decisive_s is not None and output.values and not self.is_fitted:
+    def fit_loops(self, output: ProgramOutput) -> None:
+        """Give a row that is far slower or faster than what calibrated loops of its own, after its first block."""
+        if self.decisive_s is not None and output.values and not self.is_fitted:
             self.loops = fitting_loops(self.loops, sum(output.values) / len(output.values), self.decisive_s)
             self.is_fitted = True
+
+    def order(self, number: int) -> random.Random:
+        """Return what its benchmark's block of this number takes its orders from: the same with the same seed."""
+        seed = f"{self.session.resources.settings.seed}/{self.session.workload.name}/{self.name}/{number}"
+        return random.Random(seed)  # noqa: S311  an order, not a secret
 
     @contextmanager
     def failing(self) -> Iterator[None]:
@@ -255,12 +173,7 @@ class Track:
             self.outcome = Outcome(state=state, reason=f"'{self.name}': {what}")
 
 
-def filled_in(words: Iterable[str], places: Mapping[str, str]) -> list[str]:
-    """Return words with the values of their placeholders, which may be parts of them."""
-    filled = list(words)
-    for name, value in places.items():
-        filled = [word.replace(name, value) for word in filled]
-    return filled
+OnStart = Callable[[Track], None]
 
 
 def fitting_loops(loops: int, value_s: float, decisive_s: float) -> int:

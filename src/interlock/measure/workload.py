@@ -10,12 +10,13 @@ from interlock.catalog.types import PREFIX, TWIN
 from interlock.catalog.workloads import Workload
 from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
 from interlock.errors import UnsupportedHereError, WorkloadError
-from interlock.measure.cells import Cell, Resources, Session, limits_of, open_session
-from interlock.measure.kinds.choosing import kind_of
+from interlock.measure.cells import Cell, limits_of, open_session
+from interlock.measure.kinds.choosing import ANY, kind_of, kind_of_track
 from interlock.measure.processes import OK, with_options
 from interlock.measure.profiling import profile_cells
-from interlock.measure.resumable import Recorder, write_cell
+from interlock.measure.resumable import Recorder, restore, write_cell
 from interlock.measure.rounds import Course, watched_rounds
+from interlock.measure.sessions import Resources, Session
 from interlock.measure.stopwatch import Phase, Stopwatch
 from interlock.measure.tracks import Track
 from interlock.results.experiments import CellResult, Facts, Outcome, State, Subject
@@ -64,8 +65,9 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
         # Somebody may have ended it before its program had said which benchmarks it has.
         session.workload = session.workload if reasons is not None else _as_known(session)
         # Also if somebody has ended it: what was measured before is in the results that are written now.
-        for cell in cells:
-            resources.restore(cell)
+        if resources.resumes is not None:
+            for cell in cells:
+                restore(resources.folder, resources.resumes, cell)
         if not ending.signals:
             with ending.kept():
                 for cell in _interpreters(cells) if reasons else ():
@@ -93,7 +95,8 @@ def _interpreters(cells: Sequence[Cell]) -> list[Cell]:
 
 def _as_known(session: Session) -> Workload:
     """Return the workload with the benchmarks that it had before it was resumed, else with what is in its file."""
-    before = session.resources.listed.get(session.workload.name)
+    resumes = session.resources.resumes
+    before = resumes.workloads.get(session.workload.name) if resumes else None
     return before or kind_of(session.workload).unlisted()
 
 
@@ -104,7 +107,7 @@ def discover(session: Session, cells: Sequence[Cell]) -> dict[str, Outcome]:
     if not kind.is_listed:
         return reasons
     for cell in cells:
-        track = Track(cell, kind)
+        track = Track(cell, ANY)
         outcome = track.packages.outcome
         try:
             if outcome.state is State.OK:
@@ -184,7 +187,7 @@ def exclude_impossible(cell: Cell, facts: Facts | None) -> None:
             outcome = Outcome(state=State.FAILED, reason=reason)
         if track.benchmark.cold and outcome.state is State.OK:
             outcome = _cold_outcome(cell, facts)
-        if cell.subject.options and not track.kind.takes_options:
+        if cell.subject.options and not kind_of_track(track).takes_options:
             outcome = _unsupported(
                 f"the mode '{cell.subject.mode}' is an option of the interpreter, which this command does not start"
             )

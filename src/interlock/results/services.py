@@ -83,11 +83,6 @@ def read_services(root: Path) -> list[ServiceRecord]:
     return [store.read_json(path, ServiceRecord) for path in paths if not path.stem.startswith(PROOFS)]
 
 
-def proof_path(root: Path, slower: float) -> Path:
-    """Return the file of the proofs with an image that is slowed by so many per cent."""
-    return root / FOLDER / (f"{PROOFS}slower-{slower:g}.json" if slower else f"{PROOFS}equals.json")
-
-
 def read_proofs(root: Path) -> list[ProofRuns]:
     """Return all proofs that are recorded, that of equals first."""
     return [store.read_json(path, ProofRuns) for path in sorted((root / FOLDER).glob(f"{PROOFS}*.json"))]

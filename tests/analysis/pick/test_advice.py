@@ -38,7 +38,6 @@ from interlock.results.answers import (
     Standing,
     VariantAudit,
 )
-from interlock.results.experiments import Outcome, State
 from tests.builders import (
     OK,
     make_benchmark,
@@ -49,7 +48,7 @@ from tests.builders import (
     make_workload,
     present,
 )
-from tests.picks import SIX, Figures, make_evidence, noisy, queue, with_memory
+from tests.picks import SIX, Figures, make_evidence, noisy, queue
 
 THERE: dict[str, Any] = {
     "folder": "box",
@@ -313,14 +312,6 @@ def test_without_starts_in_the_experiment_their_cost_is_not_known() -> None:
     assert {one.start_s for one in pick.contenders} == {None}
 
 
-def test_memory_is_the_most_of_the_benchmarks_that_count() -> None:
-    evidence = make_evidence(
-        {"base": {"locks/queue": SIX, "startup/pass": SIX}}, ["startup"], rss_bytes={"base": 41_000_000}
-    )
-    small = with_memory(evidence, {("startup", "pass"): 5})
-    assert [one.max_rss_bytes for one in advice_on(small).contenders] == [5]
-
-
 def test_a_speed_is_the_inverse_of_a_ratio_and_an_open_end_is_none() -> None:
     speed = speed_of(Interval(0.5, 0.4, 0.625))
     assert (speed.estimate, speed.low, speed.high) == (2.0, 1.6, 2.5)
@@ -497,14 +488,6 @@ def test_contenders_say_how_they_stand() -> None:
         ("slow", Standing.SLOWER),
     ]
     assert [(one.benchmark, one.share) for one in pick.shares] == [("queue", 1.0)]
-
-
-def test_an_unavailable_variant_is_excluded_not_ranked() -> None:
-    gone = Outcome(state=State.UNAVAILABLE, reason="no source")
-    images = [make_built("base"), make_built("fast", gone), make_built("slow")]
-    ranked = decide(material_of(experiment={"images": images}))
-    assert ranked.decision is Decision.STAY
-    assert [(one.label, one.reasons) for one in ranked.excluded] == [("fast", ["unavailable: no source"])]
 
 
 def test_what_is_optimised_otherwise_is_not_chosen_and_said() -> None:

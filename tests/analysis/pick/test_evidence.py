@@ -233,11 +233,6 @@ def test_a_baseline_that_failed_is_said() -> None:
         choose_experiment([recorded(figures)], wanting("download"), CATALOG)
 
 
-def test_without_any_experiment_the_error_says_so() -> None:
-    with pytest.raises(UsageError, match=r"`interlock matrix --workloads locks`"):
-        choose_experiment([], wanting("locks"), CATALOG)
-
-
 def test_names_that_nobody_knows_are_answered_with_those_that_exist() -> None:
     with pytest.raises(UsageError, match=r"'servce'.*download, locks, startup") as unknown_workload:
         choose_experiment([recorded()], wanting("servce"), CATALOG)

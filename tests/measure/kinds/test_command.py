@@ -8,8 +8,7 @@ import pytest
 
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.kinds.command import PythonCommand
-from interlock.measure.processes import placeholders
-from interlock.measure.tracks import filled_in
+from interlock.measure.processes import filled_in, placeholders
 from interlock.results.experiments import State
 from tests.builders import OK, make_benchmark, make_ended, make_workload
 

@@ -10,8 +10,7 @@ from interlock.catalog.workloads import Repetition
 from interlock.errors import WorkloadError
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.kinds.program import Program
-from interlock.measure.processes import placeholders, with_options
-from interlock.measure.tracks import filled_in
+from interlock.measure.processes import filled_in, placeholders, with_options
 from tests.builders import make_benchmark, make_cost, make_workload
 
 WORKLOAD = make_workload(deadline_s=20)

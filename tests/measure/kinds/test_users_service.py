@@ -15,7 +15,7 @@ from interlock.catalog.services import Probed, ServiceAddress, UserWork
 from interlock.catalog.workloads import Workload
 from interlock.engine.protocol import Answer, CpuUsed, LoadRun, OwnStart
 from interlock.errors import WorkloadError
-from interlock.measure.cells import Cell, Session
+from interlock.measure.cells import Cell
 from interlock.measure.kinds import users_service
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.kinds.users_service import (
@@ -30,6 +30,7 @@ from interlock.measure.kinds.users_service import (
 from interlock.measure.pyperf_runs import estimator_of, in_block
 from interlock.measure.rounds import Course, watched_rounds
 from interlock.measure.services import parse_wrk
+from interlock.measure.sessions import Session
 from interlock.results import store
 from interlock.results.experiments import Outcome, State, Subject
 from interlock.trial.workloads import UNKNOWN, Checks, workload_of

@@ -10,6 +10,7 @@ from interlock.measure.kinds.pyperf import PyperfScript
 from interlock.measure.kinds.pytest import PytestSuite
 from interlock.measure.kinds.service import Service
 from interlock.measure.kinds.users_service import UsersService
+from interlock.measure.tracks import Track
 from interlock.results.experiments import Subject
 
 KINDS: dict[str, type[Kind]] = {
@@ -33,19 +34,14 @@ def kind_of(workload: Workload, benchmark: Benchmark = ANY) -> Kind:
     return kind(workload, benchmark)
 
 
-def kinds_of(workload: Workload) -> list[Kind]:
-    """Return the kinds of all benchmarks, of which some workloads have none before they are discovered."""
-    return [kind_of(workload, benchmark) for benchmark in workload.benchmarks]
+def kind_of_track(track: Track) -> Kind:
+    """Return the kind of a track's benchmark; that of a limit is a command without an interpreter."""
+    workload, cell = track.session.workload, track.cell
+    if cell.is_limit:
+        return LimitCommand(workload, track.benchmark, limit_of(workload, cell.subject).unit_count)
+    return kind_of(workload, track.benchmark)
 
 
-def limit_kinds(workload: Workload, subject: Subject) -> list[Kind]:
-    """Return the kinds of the benchmarks that a subject is the limit of."""
-    (limit,) = [limit for limit in workload.limits if limit.name == subject.mode]
-    limited = [benchmark for benchmark in workload.benchmarks if benchmark.name in limit.benchmarks]
-    return [_limit_kind(workload, benchmark, limit) for benchmark in limited]
-
-
-def _limit_kind(workload: Workload, benchmark: Benchmark, limit: Limit) -> Kind:
-    kept = ("name", "cpus", "threads", "deadline_s", "metric", "values_factor")
-    command = Benchmark(command=limit.command, **{key: getattr(benchmark, key) for key in kept})
-    return LimitCommand(workload, command, limit.unit_count)
+def limit_of(workload: Workload, subject: Subject) -> Limit:
+    """Return the limit that a subject is."""
+    return next(limit for limit in workload.limits if limit.name == subject.mode)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from interlock.catalog.workloads import Repetition
 from interlock.engine.ended import Ended
-from interlock.measure.blocks import OnStart, run_started
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind
 from interlock.measure.kinds.program import Program
-from interlock.measure.processes import OK, printed_lines
+from interlock.measure.processes import NOTHING_RUN, OK, printed_lines
 from interlock.measure.pyperf_runs import command_run
-from interlock.measure.tracks import Result, Track
+from interlock.measure.tracks import OnStart, Result, Track
 from interlock.results.experiments import Outcome, ProgramOutput, State
 
 if TYPE_CHECKING:
@@ -50,11 +49,50 @@ class Command(Kind):
         return True
 
     def block(self, tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
-        return run_started(tracks, number, on_start)
+        """Yield how each row of starts ended, of which the first ones are warm-ups."""
+        rng, take = tracks[0].order(number), tracks[0].take
+        going_on = {track.label: track for track in tracks}
+        printed = dict.fromkeys(going_on, NOTHING_RUN)
+        failed: list[Result] = []
+        try:
+            for _ in range(take.warmups + take.values):
+                for label in rng.sample(sorted(going_on), len(going_on)):
+                    track = going_on[label]
+                    on_start(track)
+                    result = self._start_once(track)
+                    ended = result.ended
+                    if result.outcome.state is not State.OK:
+                        del going_on[label]
+                        failed.append(result)
+                    printed[label] = Ended(ended.exit_code, printed[label].stdout + ended.stdout, ended.stderr)
+        finally:
+            # Also if somebody ends the rounds: the starts that were timed are kept.
+            yield from failed
+            for label, track in going_on.items():
+                row = Result(track, OK, printed[label])
+                if len(row.costs) > take.warmups:
+                    yield replace(row, busy_s=sum(cost.wall_s for cost in row.costs))
+
+    def _start_once(self, track: Track) -> Result:
+        """Start it and wait for its end. One that was disturbed is not repeated: a start waits for its files too."""
+        slot, limit_s = track.cell.slot(), track.deadline_s
+        if self.wants_fresh_slot:
+            slot.replace()
+        outcome, ended = self.set_up(track, slot)
+        if outcome.state is not State.OK:
+            return Result(track, outcome, ended, busy_s=0.0)
+        options = self.launcher_options(self.benchmark.parallel)
+        process = slot.start(options, self.argv(track), track.environment)
+        _, late = slot.answer_of(process, lambda: process.wait(limit_s))
+        ended = late or slot.end_of(process)
+        if ended.took_sandbox:
+            slot.replace()
+        outcome, _ = self.judge(ended, limit_s)
+        return Result(track, outcome, ended, busy_s=0.0).with_all_of(1)
 
     def alone(self, track: Track, number: int) -> Result:
         """Show that it works and prints what it must, and fill the page cache: it is not calibrated."""
-        result = track.run(track.argv(), self.launcher_options(self.benchmark.parallel, keeps_output=True))
+        result = self.run(track, self.argv(track), self.launcher_options(self.benchmark.parallel, keeps_output=True))
         return replace(result, outcome=self.output_outcome(result.ended)) if result.outcome == OK else result
 
     def run_of(self, result: Result) -> pyperf.Run | None:
@@ -112,4 +150,4 @@ class LimitCommand(Command):
 
     def alone(self, track: Track, number: int) -> Result:
         """Run it as often as it gives values; in round 0 once, to show that it runs."""
-        return track.run(track.argv(), repeat=1 if number == 0 else track.take.warmups + track.take.values)
+        return self.run(track, self.argv(track), repeat=1 if number == 0 else track.take.warmups + track.take.values)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from interlock.catalog.types import PREFIX
 from interlock.catalog.workloads import Benchmark, Repetition, Workload
-from interlock.engine.agent import MOST_OUTPUT_BYTES
+from interlock.engine.agent import LAUNCH, MOST_OUTPUT_BYTES
 from interlock.engine.ended import Ended
 from interlock.engine.protocol import MEMORY_BYTES, Sandbox, StackOptions
 from interlock.errors import WorkloadError
-from interlock.measure.blocks import OnStart
-from interlock.measure.processes import OK, with_options
-from interlock.measure.pyperf_runs import program_run
-from interlock.measure.tracks import Result, Track
+from interlock.measure import processes
+from interlock.measure.processes import NOTHING_RUN, OK, filled_in, with_options
+from interlock.measure.pyperf_runs import estimator_of, in_block, program_run
+from interlock.measure.slots import Slot
+from interlock.measure.stopwatch import Phase
+from interlock.measure.tracks import OnStart, Result, Track
 from interlock.results.experiments import Outcome, ProgramOutput, State
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ NO_SUCH_OPTION = ("Unknown option", "-X is reserved")
 SIGNALLED = 128
 # How the launcher reports that it cannot drop an interpreter from the page cache, or cannot prove that it did.
 NOT_EVICTED = "launch: cannot evict "
+# Loops of a process whose calls are those of a program's set-up alone.
+NO_WORK = 0
 # The phase of a program that has its units of work; a command is one phase, from its exec to its end.
 PROGRAM_PHASE, COMMAND_PHASE = "work", "startup"
 
@@ -101,11 +105,67 @@ class Kind(ABC):
         evicted = ["--evict", PREFIX] if self.benchmark.cold else []
         return [*at_once, *pin, *evicted]
 
+    # How one process is run.
+
+    def argv(self, track: Track, loops: str = "1", take: Repetition | None = None) -> list[str]:
+        """Return the command line of a process; without `take` it takes no values, and runs its loops once."""
+        words = filled_in(self.words(loops, take), track.places)
+        return self.finished(words, track.cell.subject.options)
+
+    def run(
+        self, track: Track, argv: Sequence[str], options: Sequence[str] | None = None, *, repeat: int = 1
+    ) -> Result:
+        """Run a process under the launcher, after the benchmark's set-up if that has not run in its sandbox yet."""
+        options = self.launcher_options() if options is None else options
+        words = [LAUNCH, "--repeat", str(repeat), *options, "--", *argv]
+        return self._run(track, words, track.environment).with_all_of(repeat)
+
+    def _run(self, track: Track, words: list[str], environment: Mapping[str, str], *, may_idle: bool = False) -> Result:
+        slot = track.cell.slot()
+        outcome, ended = self.set_up(track, slot)
+        if outcome.state is not State.OK:
+            return Result(track, outcome, ended)
+        ended = slot.run(words, track.deadline_s, environment)
+        outcome, output = self.judge(ended, track.deadline_s, may_idle=may_idle)
+        return Result(track, outcome, ended, output)
+
+    def set_up(self, track: Track, slot: Slot) -> tuple[Outcome, Ended]:
+        """Run the benchmark's set-up, once in each sandbox; it is not measured."""
+        if not self.benchmark.set_up or track.name in slot.ready:
+            return OK, NOTHING_RUN
+        slot.ready.add(track.name)
+        argv = with_options(["python", *filled_in(self.benchmark.set_up, track.places)], track.cell.subject.options)
+        with track.session.clock.during(Phase.PREPARING), track.cell.clock.during(Phase.PREPARING):
+            ended = slot.run(argv, track.deadline_s, track.environment)
+        return self.judge_set_up(ended, track.deadline_s), ended
+
+    def run_counted(self, track: Track, loops: int, *, strace: bool = False) -> Result:
+        """Run a process whose calls are counted: so many loops of the work, or NO_WORK, which a profile subtracts.
+
+        WorkloadError if it does not work.
+        """
+        argv, environment = self.argv(track, str(loops)) + self.benchmark.profile_arguments, track.environment
+        if strace:
+            argv, environment = processes.traced_argv(argv, environment), {}
+        words = [LAUNCH, "--repeat", "1", *self.launcher_options(), "--", *argv]
+        result = self._run(track, words, environment, may_idle=loops == NO_WORK).with_all_of(1)
+        if result.outcome.state is not State.OK:
+            failure = f"while it was counted: {result.outcome.reason}"
+            raise WorkloadError(found=failure, todo="Run `interlock doctor`.")
+        return result
+
     # How it is measured: alone, or with the processes of other rows in order.
 
     def is_in_order(self, track: Track) -> bool:
         """Return whether the processes of a block take their values in order; otherwise one runs after the other."""
         return False
+
+    def shares_loops(self, track: Track) -> bool:
+        """Return whether a track's values have the loops that one process calibrated for all rows.
+
+        One that is to do its work once calibrates by itself.
+        """
+        return track.is_fed and self.is_in_order(track) and track.take.warmups + track.take.values > 1
 
     def block(self, tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
         """Measure tracks of this benchmark in order, in the block of this number."""
@@ -113,13 +173,32 @@ class Kind(ABC):
 
     def alone(self, track: Track, number: int) -> Result:
         """Run one process; that of round 0 calibrates."""
-        return track.run(track.argv("auto") if number == 0 else track.argv(str(track.loops), track.take))
+        argv = self.argv(track, "auto") if number == 0 else self.argv(track, str(track.loops), track.take)
+        return self.run(track, argv)
 
     def run_of(self, result: Result) -> pyperf.Run | None:
         """Return the run that a process has yielded; None for one that yields none."""
         if result.output is None:
             return None
         return program_run(self.workload, self.benchmark, result.output, result.costs[-1])
+
+    def keep(self, result: Result, number: int) -> None:
+        """Add what a process of this block has yielded to its track, as a run or as an outcome; one not ok stays."""
+        track, output, outcome = result.track, result.output, result.outcome
+        track.cell.note(processes.gil_note(output, result.ended.stderr))
+        if outcome.state is State.OK:
+            outcome = processes.gil_outcome(track.name, track.cell.gil, output)
+        if track.goes_on:
+            track.outcome = outcome
+        if outcome.state is not State.OK or (number == 0 and output is None):
+            return
+        if output is not None and number == 0:
+            track.take_loops(output)
+        elif output is not None and self.is_in_order(track):
+            track.fit_loops(output)
+        run = result.run or self.run_of(result)
+        if run is not None:
+            track.runs.append(in_block(run, number, estimator_of(self.benchmark), result.part))
 
     @contextmanager
     def working(self, track: Track, *, even_silent: bool = False) -> Iterator[Working]:
@@ -130,7 +209,7 @@ class Kind(ABC):
         if self.wants_fresh_slot:
             track.cell.slot().replace()
         loops = self.benchmark.profile_loops
-        yield Working(track.cell.slot().sandbox, lambda: track.profiled_units(track.run_counted(loops)))
+        yield Working(track.cell.slot().sandbox, lambda: track.profiled_units(self.run_counted(track, loops)))
 
     def listed(self, track: Track) -> Workload:
         """Return the workload with the benchmarks that its program lists; WorkloadError says why there are none."""

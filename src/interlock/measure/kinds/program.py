@@ -9,10 +9,10 @@ from pydantic import ValidationError
 from interlock.catalog.types import first_refusal
 from interlock.catalog.workloads import Repetition
 from interlock.errors import WorkloadError
-from interlock.measure.blocks import OnStart, run_fed
+from interlock.measure.kinds.fed import run_fed
 from interlock.measure.kinds.kind import Kind
 from interlock.measure.processes import WORKLOADS, printed_lines
-from interlock.measure.tracks import Result, Track
+from interlock.measure.tracks import OnStart, Result, Track
 from interlock.results.experiments import ProgramOutput
 
 
@@ -39,7 +39,7 @@ class Program(Kind):
         return track.is_fed and not self.benchmark.cold
 
     def block(self, tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
-        return run_fed(tracks, number, on_start)
+        return run_fed(self, tracks, number, on_start)
 
     def read(self, stdout: str) -> ProgramOutput:
         """Parse the protocol's line; WorkloadError shows what was printed instead."""

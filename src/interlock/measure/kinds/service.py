@@ -174,7 +174,7 @@ class Service(Program):
         sandbox = track.cell.slot().sandbox
         url = f"http://{sandbox.address()}:{PORT}/"
         with ThreadPoolExecutor(1) as pool:
-            service = Running(track, self.workload.load, sandbox, url, pool.submit(track.run, track.argv()))
+            service = Running(track, self.workload.load, sandbox, url, pool.submit(self.run, track, self.argv(track)))
             try:
                 yield service
             finally:

@@ -16,12 +16,11 @@ from interlock.catalog.workloads import Benchmark, Repetition, Workload
 from interlock.engine.ended import last_lines
 from interlock.engine.protocol import CpuUsed, LoadRun, Network, OwnStart, UserContainer
 from interlock.errors import LazyModule, WorkloadError
-from interlock.measure.blocks import OnStart, order_of
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind, Working
 from interlock.measure.processes import NOTHING_RUN, OK
 from interlock.measure.pyperf_runs import run_metadata
 from interlock.measure.services import HealthCheck, duration_of, parse_wrk, with_duration
-from interlock.measure.tracks import Result, Track
+from interlock.measure.tracks import OnStart, Result, Track
 from interlock.results.experiments import ProgramOutput
 
 if TYPE_CHECKING:
@@ -238,11 +237,11 @@ class Kept:
 
     def result(self) -> Result:
         """Return what it has yielded."""
-        container, kind = self.service.container, self.track.kind
+        container, track = self.service.container, self.track
         figures = {**(self.ready.figures if self.ready else {}), MEMORY: float(container.memory_bytes())}
         used = container.cpu_used()
-        run = service_run(kind.workload, kind.benchmark, self.slices, used, figures)
-        return Result(self.track, OK, NOTHING_RUN, run=run, busy_s=self.busy_s, cpu_s=used.total_s)
+        run = service_run(track.session.workload, track.benchmark, self.slices, used, figures)
+        return Result(track, OK, NOTHING_RUN, run=run, busy_s=self.busy_s, cpu_s=used.total_s)
 
 
 class UsersService(Kind):
@@ -264,7 +263,7 @@ class UsersService(Kind):
         return bool(self.workload.of_user.load)
 
     def block(self, tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
-        rng, user = order_of(tracks[0], number), self.workload.of_user
+        rng, user = tracks[0].order(number), self.workload.of_user
         rows = rng.sample(list(tracks), len(tracks))
         # A host name can be that of one service at a time.
         has_name = user.address and user.address.host
@@ -331,7 +330,7 @@ def _working(track: Track, own: ExitStack) -> Iterator[None]:
 
 @contextmanager
 def _started(track: Track) -> Iterator[UserService]:
-    workload, subject = track.kind.workload, track.cell.subject
+    workload, subject = track.session.workload, track.cell.subject
     start = OwnStart(subject.image_id or "", subject.environment, cpus=workload.of_user.cpus)
     with track.session.network.started(start) as container:
         yield UserService(track.session.network, workload, container)
