@@ -6,7 +6,7 @@ extensions, and as limits git, Perl and a compiled program.
 
 Needs the engine, the package index, Debian's archive, and 30 minutes in which nothing else runs. For each row an
 image of its own gets git, a C compiler and chg. INTERLOCK_SUITE="cpython-3.13=7.2.4 ..." names other
-variants and releases; INTERLOCK_SUITE_ROUNDS (3) is how often each is run.
+variants and releases, INTERLOCK_SUITE_TESTS="add ..." other tests; INTERLOCK_SUITE_ROUNDS (3) is how often each is run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ ROWS = os.environ.get("INTERLOCK_SUITE", "cpython-2.7=6.1.4 cpython-3.9=6.1.4 cp
 ROUNDS = int(os.environ.get("INTERLOCK_SUITE_ROUNDS", "3"))
 SEED = 25_000
 # Tests of commands that people use all day, which pass as root and without a network.
-TESTS = ("add", "diff-unified", "histedit-fold", "merge1", "rebase-parameters", "status", "tag", "update-branches")
+TESTS = os.environ.get(
+    "INTERLOCK_SUITE_TESTS", "add diff-unified histedit-fold merge1 rebase-parameters status tag update-branches"
+).split()
 # Tests at a time, and whether chg runs the commands.
 WAYS = {"-j1": (1, False), "-j2": (2, False), "-j12": (12, False), "-j1, chg": (1, True), "-j12, chg": (12, True)}
 EXTENSIONS = ("rebase", "histedit", "journal", "strip", "purge", "extdiff", "absorb", "mq", "share", "show")
@@ -169,7 +171,7 @@ def test_a_part_of_the_suite(client: Any, tmp_path: Path, capsys: pytest.Capture
         for name, what in shuffle.sample(pairs := list(itertools.product(containers, SINGLE)), len(pairs)):
             single[name, what].append(single_ms(containers[name], what))
     with capsys.disabled():
-        print(f"\n\n{len(TESTS)} tests of Mercurial's suite, median [least, most] of {ROUNDS} rounds")
+        print(f"\n\nOf Mercurial's suite {', '.join(TESTS)}; median [least, most] of {ROUNDS} rounds")
         for name, release in releases.items():
             print(f"\n{name}, Mercurial {release}: {commands[name]} commands")
             for way in WAYS:
