@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from interlock.swap.dockerfile import parse_instructions, read_dockerfile
+from interlock.swap.dockerfile import read_dockerfile
+from interlock.swap.instructions import parse_instructions
 from tests.swap.differential import buildkits, ours
 from tests.swap.samples import corpus, dockerfiles, text_of
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from interlock import untrusted
-from interlock.swap.dockerfile import Instruction
+from interlock.swap.instructions import Instruction
 
 # What a path in the build context has; None for one that is no file of it.
 Beside = Callable[[str], str | None]

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interlock.swap.dockerfile import RUNS
 from interlock.swap.image_names import Flavour, ImageLine, Maker, NewImage, PythonImage
+from interlock.swap.instructions import RUNS
 
 # Where a command starts: a line, behind a sign or a word of the shell, in a text for another shell, or for a runner.
 AT_COMMAND = (

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from interlock.errors import SwapError
 from interlock.swap.caveats import Caveat, Use, Weight
-from interlock.swap.dockerfile import BOM, Span, line_of
+from interlock.swap.instructions import BOM, Span, line_of
 from interlock.swap.manifests import ImageManifest, Scope, make_entry
 from interlock.swap.other_pythons import FEATURE
 

@@ -17,8 +17,9 @@ from functools import cached_property
 from interlock.errors import SwapError
 from interlock.swap.beside import Beside
 from interlock.swap.caveats import Caveat, Weight
-from interlock.swap.dockerfile import BOM, Argument, Dockerfile, Instruction, Span, Stage, line_of
+from interlock.swap.dockerfile import Argument, Dockerfile, Stage
 from interlock.swap.image_names import Maker, NewImage
+from interlock.swap.instructions import BOM, Instruction, Span, line_of
 from interlock.swap.paths import ANY_STAGE, FoundVersion, VersionToken, version_tokens, versioned_instructions
 from interlock.swap.stage_caveats import caveats
 from interlock.untrusted import parse_json

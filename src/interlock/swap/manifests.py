@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from interlock.errors import LeftError, SwapError
 from interlock.swap.caveats import Caveat, Use, Weight, image_caveats, other_platform
-from interlock.swap.dockerfile import BOM, Span, line_of
 from interlock.swap.edits import (
     WAS,
     Edit,
@@ -30,6 +29,7 @@ from interlock.swap.image_names import (
     refuse_windows,
     require_image_line,
 )
+from interlock.swap.instructions import BOM, Span, line_of
 from interlock.swap.other_bases import no_python_error
 from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import VERSION_TOKEN, FoundVersion, plain_version, renamed

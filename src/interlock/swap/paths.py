@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from interlock.swap.dockerfile import Dockerfile, Instruction, Span, Stage, line_of
+from interlock.swap.dockerfile import Dockerfile, Stage
 from interlock.swap.image_names import NewImage
+from interlock.swap.instructions import Instruction, Span, line_of
 from interlock.swap.variables import NoValue, expand, unquoted
 
 # Suffixes of Debian packages and of image tags: these versions are not python:X's, so they stay.

@@ -17,8 +17,9 @@ from interlock.swap.caveats import (
     is_for,
     other_platform,
 )
-from interlock.swap.dockerfile import INTERPRETER, Dockerfile, Instruction, Stage, Taken, line_of
+from interlock.swap.dockerfile import INTERPRETER, Dockerfile, Stage, Taken
 from interlock.swap.image_names import Maker, NewImage
+from interlock.swap.instructions import Instruction, line_of
 from interlock.swap.other_bases import older_libraries
 from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import INSTALLED, with_variables

@@ -14,8 +14,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from interlock.errors import SwapError
 from interlock.swap.caveats import Caveat, Use, Weight
-from interlock.swap.dockerfile import Span
 from interlock.swap.image_names import NAMES_PYTHON, Maker, python_image
+from interlock.swap.instructions import Span
 from interlock.swap.manifests import ImageEntry, ImageManifest, Scope, make_entry
 from interlock.swap.other_pythons import STEP
 
