@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from interlock.errors import SwapError
-from interlock.swap.image_names import ImageLine, PythonImage, find_image_line, python_image
-from interlock.swap.instructions import Instruction, Span, Word, parse_instructions
+from interlock.swap.image_names import ImageLine, Maker, PythonImage, find_image_line, python_image
+from interlock.swap.instructions import Instruction, Span, Word, line_of, parse_instructions
 from interlock.swap.variables import NoValue, Variable, expand, name_pattern, sole_variable, unquoted, variables
 
 FROM_OPTION = re.compile(r"(?:^--from=|[=,]from=)([^,\s]+)")
 MOUNT_SOURCE = re.compile(r"(?<=[=,])(?:source|src)=[^,\s]*")
 # A default that names an image: its tag is not a path.
 IMAGE = re.compile(r"(?!/)(?:[^/\s]+\.[^/\s]+/|\S*[:@])")
+TOOLS = frozenset({"uv", "uvx"})
+SEVERAL_PLATFORMS = re.compile(r"\b(?:TARGETPLATFORM|TARGETARCH|BUILDPLATFORM)\b")
 # What of a Python's own files makes a stage without Python run that one: `COPY --from=build /usr/local /usr/local`.
 INTERPRETER = re.compile(
     r"/(?:usr(?:/local)?(?:/(?:bin|lib))?|opt)?/?|.*/(?:lib|bin)/(?:python|pypy)[\d.]*[a-z]{0,2}\*?/?"
@@ -50,6 +52,19 @@ class Taken:
     python: PythonImage | None  # that of the image, or of the image that the stage starts from
     mounted: tuple[Span, ...]  # where a mount names its source
 
+    @cached_property
+    def tools(self) -> bool:
+        """Return whether only programs are copied that run without a Python: uv."""
+        names = {path.rpartition("/")[2] for path in self.instruction.sources}
+        return self.instruction.keyword == "COPY" and bool(names) and names <= TOOLS
+
+    @cached_property
+    def has_interpreter(self) -> bool:
+        """Return whether the interpreter itself is taken, by its versioned name."""
+        version = self.python.python if self.python else None
+        own = re.compile(rf".*/bin/python{re.escape(version)}") if version else None
+        return own is not None and any(map(own.fullmatch, self.instruction.sources))
+
 
 @dataclass(frozen=True, eq=False)
 class Stage(ImageLine):
@@ -75,6 +90,19 @@ class Stage(ImageLine):
         return self._root or self
 
     @cached_property
+    def platforms(self) -> tuple[str, ...]:
+        """Return what its FROM line asks for: --platform=linux/arm64."""
+        return tuple(unquoted(flag.text.partition("=")[2]) for flag in self.instruction.flags)
+
+    @cached_property
+    def _interpreters_from(self) -> frozenset[tuple[Stage | None, str]]:
+        return frozenset((taken.stage, taken.name) for taken in self.taken if taken.has_interpreter)
+
+    def keeps(self, taken: Taken) -> bool:
+        """Return whether the interpreter comes from there too, by its versioned name: it stays beside the image's."""
+        return (taken.stage, taken.name) in self._interpreters_from
+
+    @cached_property
     def runs(self) -> Stage:
         """Return the root stage of the Python that runs here: its own, or the one that is copied in whole."""
         for taken in (*self.root.taken, *self.taken) if self.root.python is None else ():
@@ -94,6 +122,23 @@ class Dockerfile:
     stages: tuple[Stage, ...]
 
     @cached_property
+    def values(self) -> tuple[Mapping[str, str], ...]:
+        """Return what ARG and ENV have set before each instruction.
+
+        python:X sets PYTHON_VERSION itself, to 3.12.4: a path with it is meant for the build argument of that name.
+        """
+        above: Mapping[str, str] = {name: argument.value for name, argument in self.arguments.items()}
+        before, values = list[Mapping[str, str]](), above
+        last: Stage | None = None
+        for stage, instruction in self.instructions:
+            values = values if stage is last else above
+            last = stage
+            before.append(values)
+            own = _values_set(instruction, values) if stage is not None else {}
+            values = {**values, **own} if own else values
+        return tuple(before)
+
+    @cached_property
     def users(self) -> Mapping[str, frozenset[int]]:
         """Return which stages' FROM lines have each variable."""
         users: dict[str, set[int]] = {}
@@ -111,6 +156,35 @@ class Dockerfile:
     def in_defaults(self) -> frozenset[str]:
         """Return the variables in the defaults of ARGs."""
         return frozenset(variable.name for argument in self.arguments.values() for variable in argument.variables)
+
+    @cached_property
+    def named_images(self) -> tuple[tuple[int, str], ...]:
+        """Return the lines that copy or mount from a Python image itself, not from a stage, with its name."""
+        return tuple(
+            (taken.instruction.line, taken.name)
+            for stage in self.stages
+            for taken in stage.taken
+            if taken.stage is None
+            and taken.python is not None
+            and taken.python.maker is not Maker.OTHER
+            and not taken.tools
+        )
+
+    @cached_property
+    def platforms_line(self) -> int | None:
+        """Return the line that shows that it is built for several platforms; None without one."""
+        variable = SEVERAL_PLATFORMS.search(self.text)
+        return line_of(self.text, variable.start()) if variable else None
+
+
+def _values_set(instruction: Instruction, values: Mapping[str, str]) -> dict[str, str]:
+    """Return what an ARG or ENV sets; what has no value here sets nothing."""
+    own = dict[str, str]()
+    for name, default in instruction.defaults:
+        if default is not None:
+            with suppress(NoValue):
+                own[name] = expand(unquoted(default.text), values)
+    return own
 
 
 # The variables of each line and stage are looked for in those before it: a second for so many, a minute for 20,000.

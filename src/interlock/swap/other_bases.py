@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from interlock.errors import LeftError, SwapError
-from interlock.swap.image_names import SUITES, ImageLine, ImageName, Maker
+from interlock.swap.image_names import SUITES, ImageName
 
 # The minor version of the GNU C library (2.X) in the Debian releases of variants, and in other systems.
 LIBC = {"bookworm": 36, "trixie": 41}
@@ -58,24 +57,6 @@ def older_libraries(image: ImageName, suite: str) -> str | None:
     """Return what to do about an image that does not start a release's programs; None for one that does."""
     todo = instead(image).strip(" .") or f"start from debian:{suite}-slim"
     return f"{todo[:1].lower()}{todo[1:]}" if has_older_libraries(image, suite) else None
-
-
-def no_python_error(image_lines: Sequence[ImageLine], noun: str, file: str) -> SwapError:
-    """Return why no image line is chosen."""
-    for image_line in image_lines:
-        if image_line.python is not None and image_line.python.maker is Maker.OTHER:
-            return LeftError(
-                file=f"{file}:{image_line.line}",
-                found=f"{image_line.image} is not python:X: its paths, its user and what else it has would be lost",
-                todo=f"{instead(image_line.parts)}To swap it all the same, name its {noun}: {image_line.option}.",
-            )
-    images = ", ".join(dict.fromkeys(image_line.image for image_line in image_lines))
-    known = "".join(dict.fromkeys(instead(image_line.parts) for image_line in image_lines))
-    return SwapError(
-        file=file,
-        found=f"no {noun} starts from a Python image (there is {images})",
-        todo=known.strip() or f"If one of them contains Python, name its {noun} with --stage.",
-    )
 
 
 def instead(name: ImageName) -> str:

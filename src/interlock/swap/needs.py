@@ -1,29 +1,22 @@
-"""What lines need of the system below the Python: programs, packages of Debian's, files and zones.
+"""What lines, and the files that they copy, need and the new image does not have.
 
+That is a part of python:X-slim, a program, a package of Debian's, a file, a time zone, or another version of Python.
 Which packages there are, and which images have which programs, is data (debian.txt, official.toml).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from interlock.swap.beside import Copied
-from interlock.swap.caveats import (
-    AT_COMMAND,
-    COMMANDS,
-    EMBEDDING,
-    LIBPYTHON,
-    Caveat,
-    Use,
-    Weight,
-    apt_packages,
-    difference_caveats,
-)
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion
+
+from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.debian import official, table
 from interlock.swap.image_names import Flavour, Maker, NewImage, PythonImage
-from interlock.swap.other_pythons import DEBIANS
-from interlock.swap.projects import project_caveats, required, scripts
+from interlock.swap.other_pythons import DEBIAN_PYTHON, DEBIANS, EMBEDDING, LIBPYTHON
+from interlock.swap.uses import AT_COMMAND, COMMANDS, PIP, Installation, Use, Used
 
 COMMAND = re.compile(rf"{AT_COMMAND}(?=((?:/[\w/]+/)?[\w.+-]+)(?:[\s\"';)]|$))", re.MULTILINE)
 APK = re.compile(rf"{AT_COMMAND}apk\s+(?:--\S+\s+)*add\b", re.MULTILINE)
@@ -39,35 +32,59 @@ IN_ADDRESS = re.compile(r"://[^\s\"']{1,200}?/((?:debian|Debian)[/_-]?1[0-2])(?=
 OTHERS_ARCHIVE = re.compile(r"sources\.list\.d/(?!debian\.sources)[\w.*-]+\.(?:list|sources)|\badd-apt-repository\b")
 # What brings a program that its words name.
 BRINGS = re.compile(r"\b(?:install|add|inject|curl|wget)\b|^(?:COPY|ADD)\b")
-READS_NAMES = re.compile(r"\bxargs\b|\bcat\b|<|\bgrep\b")
 RELEASES = {"bullseye": "11", "bookworm": "12", "trixie": "13"}
 MARKED_VERSION = re.compile(r"(?:deb|bpo)(\d\d)(?:u|\b)")
 TIME_ZONE = re.compile(r"(?:\bTZ[=\s][\"']?|/zoneinfo/)([\w/+-]+)")
 # Interpreters of Debian, Lambda and Bitnami. That of python:X is in /usr/local/bin.
 ELSEWHERE = re.compile(r"(?<![\w/.-])(?:/usr/bin|/bin|/var/lang/bin|/opt/bitnami/python/bin)/python[\d.]*(?![\w/.-])")
+# What names a user, a folder or a text, and runs nothing of that name.
+NAMES_ALONE = re.compile(
+    rf"{AT_COMMAND}(?:useradd|groupadd|adduser|addgroup|usermod|chown|chgrp|chmod|mkdir|install|rm|cp|mv|ln|touch|echo)"
+    r"\s[^;&|\n]*",
+    re.MULTILINE,
+)
+# What needs a part of python:X-slim that a variant may lack, by the difference's name (variants/differences.toml).
+USERS = {
+    "pip": PIP,
+    "libpython": re.compile(
+        r"\buwsgi\b|\bunitd\b|nginx/unit|(?<![\w.-])unit:\d|\bmod_wsgi\b|\bpyinstaller\b"
+        r"|\blibpython\d(?![\d.]*(?:t64|-\w))|(?<=[\s\"']-l)python\d",
+        re.I,
+    ),
+    "threads": re.compile(
+        rf"(?:{AT_COMMAND}(?:[^\s;&|(`]*/)?|\s-m\s+)(?:gunicorn|uvicorn|hypercorn|waitress|celery|daphne)\b", re.M
+    ),
+    # That of an environment is the same everywhere.
+    "site-packages": re.compile(r"/usr/local/lib/python[^/\s]+/site-packages"),
+    "command-python-config": re.compile(r"\bpython[\d.]*-config\b"),
+    "venv": re.compile(r"\bpython[\d.]*t?\s+-m\s+venv\b"),
+}
+DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
+OF_NAMESPACE = {"amd64": "linux/amd64", "arm64v8": "linux/arm64", "i386": "linux/386", "s390x": "linux/s390x"}
+CARET, TILDE = re.compile(r"\^\s*(\d+)(?:\.(\d+))?(?:\.(\d+))?"), re.compile(r"~\s*(\d+)\.(\d+)(?:\.\d+)*")
 
 
-def use_caveats(
-    uses: Sequence[Use], old: PythonImage | None, to: NewImage, copied: Copied | None = None
-) -> Iterator[Caveat]:
-    """Yield what containers of an old image use and the new image does not have."""
-    run = [use for use in uses if use.runs]
-    installed = {package for use in run for package in apt_packages(use.full)}
-    yield from _lines_caveats(uses, uses, old, to, installed)
-    if copied is None:
+def needs_caveats(used: Used, to: NewImage) -> Iterator[Caveat]:
+    """Yield what containers of an old image ask for and use, and the new image is not for or does not have."""
+    old, installed = used.line.python, used.installed
+    yield from _other_platform(used, to)
+    yield from _lines_caveats(used.uses, used.uses, old, to, installed)
+    if used.files is None:
         return
-    yield from project_caveats(uses, copied, old, to, installed)
-    for use in run:
-        yield from _packages(use, _names_in_files(use, copied), run, old, to)
-    for file, lines in scripts(uses, copied):
-        inside = installed | {package for line in lines for package in apt_packages(line.text)}
-        for told in _lines_caveats(lines, uses, old, to, inside):
-            yield Caveat(file.line, f"{file.name}:{told.line}: {told.text}", told.weight)
-    yield from _brought(run, [line for use in run for _, _, line in required(use, copied)], uses, old)
+    for installation in used.files.installations:
+        yield from _projects_needs(installation, old, to, installed)
+    for use, names in used.files.packages:
+        yield from _packages(use, names, used.run, old, to)
+    for script in used.files.scripts:
+        inside = installed.union(*(use.packages for use in script.uses))
+        for told in _lines_caveats(script.uses, used.uses, old, to, inside):
+            yield Caveat(script.line, f"{script.file}:{told.line}: {told.text}", told.weight)
+    if old is not None and (old.copied or old.maker is Maker.OTHER):
+        yield from _brought(used, used.files.installations)
 
 
 def _lines_caveats(
-    uses: Sequence[Use], around: Sequence[Use], old: PythonImage | None, to: NewImage, installed: set[str]
+    uses: Sequence[Use], around: Sequence[Use], old: PythonImage | None, to: NewImage, installed: Collection[str]
 ) -> Iterator[Caveat]:
     """Yield what lines need, of a file or of a script that one of them starts."""
     flavour = old.flavour if old else Flavour.UNKNOWN
@@ -82,14 +99,14 @@ def _lines_caveats(
             for path in dict.fromkeys(match[0] for match in ELSEWHERE.finditer(use.text)):
                 said = f"runs {path}, which the new image does not have: write /usr/local/bin/{to.implementation}"
                 yield Caveat(use.line, said, Weight.BREAKS)
-        yield from _packages(use, apt_packages(use.full), around, old, to)
+        yield from _packages(use, use.packages, around, old, to)
     has_own_libpython = any(EMBEDDING.fullmatch(name) or LIBPYTHON.fullmatch(name) for name in installed)
     for use in uses:
         yield from difference_caveats(use, to, {"libpython"} if has_own_libpython else set())
         yield from _zones(use, old, to, installed)
 
 
-def _missing_programs(use: Use, flavour: Flavour, installed: set[str]) -> dict[str, str]:
+def _missing_programs(use: Use, flavour: Flavour, installed: Collection[str]) -> dict[str, str]:
     """Return the programs that a line runs, and only the old image has, with the package of each."""
     data = official()
     there: Mapping[str, str] = {Flavour.FULL: table().programs, Flavour.ALPINE: data["busybox"]}.get(flavour, {})
@@ -106,9 +123,9 @@ def _missing_programs(use: Use, flavour: Flavour, installed: set[str]) -> dict[s
     return missing
 
 
-def _is_there(program: str, package: str, installed: set[str]) -> bool:
+def _is_there(program: str, package: str, installed: Collection[str]) -> bool:
     within = official()["within"]
-    return bool(installed & {program, package}) or any(package in within.get(name, ()) for name in installed)
+    return program in installed or package in installed or any(package in within.get(name, ()) for name in installed)
 
 
 def _of_another_system(use: Use, flavour: Flavour, to: NewImage) -> Iterator[Caveat]:
@@ -119,10 +136,10 @@ def _of_another_system(use: Use, flavour: Flavour, to: NewImage) -> Iterator[Cav
     elif flavour is Flavour.UNKNOWN and (manager := OTHERS_PACKAGES.search(use.text)):
         yield Caveat(use.line, f"runs {manager[1]}, which Debian does not have: write apt-get", Weight.BREAKS)
     for name, instead in official()["alpine"].items() if flavour is Flavour.ALPINE else ():
-        if runs_command(name, use.text):
+        if _runs_command(name, use.text):
             yield Caveat(use.line, f"runs {name}, which is Alpine's: write {instead}", Weight.BREAKS)
     for name, instead in official()["gone"].items():
-        if runs_command(name, use.text):
+        if _runs_command(name, use.text):
             yield Caveat(use.line, f"runs {name}, which Debian {to.suite} does not have: {instead}", Weight.BREAKS)
     suites = [*SUITE_NAMED.findall(use.full), *IN_ADDRESS.findall(use.full)]
     if suites := [name for name in dict.fromkeys(suites) if name != to.suite]:
@@ -157,15 +174,7 @@ def _packages(
         yield Caveat(use.line, said, Weight.BREAKS)
 
 
-def _names_in_files(use: Use, copied: Copied) -> list[str]:
-    """Return the packages that a line takes from files: `xargs apt-get install < packages.txt`."""
-    if "install" not in use.full or not READS_NAMES.search(use.full) or not re.search(r"\bapt(?:-get)?\b", use.full):
-        return []
-    lines = (line for file in copied.named_in(use.full) for line in file.text.splitlines())
-    return [word for line in lines for word in line.partition("#")[0].split()]
-
-
-def _zones(use: Use, old: PythonImage | None, to: NewImage, installed: set[str]) -> Iterator[Caveat]:
+def _zones(use: Use, old: PythonImage | None, to: NewImage, installed: Collection[str]) -> Iterator[Caveat]:
     """Yield the names of time zones that only tzdata-legacy has now."""
     if (old and old.suite == to.suite) or "tzdata-legacy" in installed:
         return
@@ -177,25 +186,93 @@ def _zones(use: Use, old: PythonImage | None, to: NewImage, installed: set[str])
             yield Caveat(use.line, said, Weight.BREAKS)
 
 
-def _brought(
-    run: Sequence[Use], requirements: Sequence[str], uses: Sequence[Use], old: PythonImage | None
-) -> Iterator[Caveat]:
+def _brought(used: Used, installations: Sequence[Installation]) -> Iterator[Caveat]:
     """Yield the programs that nothing in the file installs, so that an image with more than Python had them."""
-    if old is None or not (old.copied or old.maker is Maker.OTHER):
-        return
-    parts = [part for use in uses for part in COMMANDS.split(use.full if use.runs else f"{use.keyword} {use.text}")]
-    installing = [part for part in parts if BRINGS.search(part)]
-    for use in run:
+    lines = [use.full if use.runs else f"{use.keyword} {use.text}" for use in used.uses]
+    installing = [part for line in lines for part in COMMANDS.split(line) if BRINGS.search(part)]
+    installing += [line.text for installation in installations for line in installation.required]
+    for use in used.run:
         for match in COMMAND.finditer(use.full):
             program = match[1].rpartition("/")[2]
             if (todo := official()["brought"].get(program)) is None:
                 continue
             named = re.compile(rf"(?:[\s/\"']|^\W*name = \"){program}\b|^{program}\b")
-            if not any(named.search(part) for part in (*installing, *requirements)):
+            if not any(named.search(part) for part in installing):
                 said = f"runs {program}, which nothing here installs and the new image does not have: {todo}"
                 yield Caveat(use.line, said, Weight.BREAKS)
 
 
-def runs_command(command: str, text: str) -> bool:
+def _runs_command(command: str, text: str) -> bool:
     """Return whether a text of the shell's runs a program."""
     return re.search(rf"{AT_COMMAND}{re.escape(command)}(?=[\s\"';)]|$)", text, re.MULTILINE) is not None
+
+
+def difference_caveats(use: Use, to: NewImage, brought: Collection[str] = ()) -> Iterator[Caveat]:
+    """Yield what a line needs of python:X-slim that the new image does without and nothing brings, and the way out."""
+    for name, users in USERS.items():
+        if name not in to.differences or name in brought or use.foreign:
+            continue
+        anywhere = name in {"libpython", "site-packages"}
+        # A free-threaded build differs in its version alone, which is in the list of paths.
+        if not (use.runs or anywhere) or (name == "site-packages" and to.free_threaded):
+            continue
+        text = NAMES_ALONE.sub("", use.text) if use.runs and name != "site-packages" else use.text
+        if match := users.search(text):
+            used = match[0].strip(' [";&|(`')
+            yield Caveat(use.line, f"needs {name} ({used}): {to.way_out(name)}", Weight.BREAKS)
+    if DEBIAN_PACKAGES in use.text and DEBIAN_PYTHON.get(to.suite) != to.python:
+        said = f"{DEBIAN_PACKAGES} has packages for Debian's python{DEBIAN_PYTHON.get(to.suite, '3')}, not {to.command}"
+        yield Caveat(use.line, said, Weight.BREAKS)
+
+
+def _other_platform(used: Used, to: NewImage) -> Iterator[Caveat]:
+    """Yield that a line asks, by itself or by its image's namespace, for a platform that the new image is not for."""
+    line = used.line
+    namespace = line.python.name.repository.split("/")[0] if line.python else ""
+    asked = [platform for platform in [*used.platforms, OF_NAMESPACE.get(namespace, "")] if platform]
+    missing = [name for name in asked if "$" not in name and name.removesuffix("/v8") not in to.platforms]
+    if to.platforms and missing:
+        yield Caveat(line.line, f"is for {missing[0]}, and {to.is_for}", Weight.BREAKS)
+
+
+def _projects_needs(
+    installation: Installation, old: PythonImage | None, to: NewImage, installed: Collection[str]
+) -> Iterator[Caveat]:
+    """Yield what the files of a project, which a line installs, need and the new image has not."""
+    use = installation.use
+    for demand in installation.demands:
+        if not _admits(demand.versions, to.version or to.python.rstrip("t")):
+            said = f"{demand.key} is {demand.versions}, which {to.version} is not: {demand.installer} ends"
+            yield Caveat(use.line, f"{demand.line.where}: {said}; widen it there, and lock again", Weight.BREAKS)
+    full = old is not None and (old.flavour is Flavour.FULL or old.copied)
+    git = official()["unnamed"]["git"] if full and "git" not in installed else None
+    for line in installation.required:
+        for told in difference_caveats(Use(use.line, line.text), to):
+            yield Caveat(use.line, f"{line.where}: {told.text}", told.weight)
+        if git and re.search(git, line.text):
+            said = f"{line.where}: needs git, which the new image does not have: install git"
+            yield Caveat(use.line, said, Weight.BREAKS)
+
+
+def _admits(text: str, version: str) -> bool:
+    """Return whether a requirement, of the standard's form or poetry's, admits a version; one of no form admits all."""
+    for part in text.split("||"):
+        try:
+            if SpecifierSet(_standard(part)).contains(version, prereleases=True):
+                return True
+        except (InvalidSpecifier, InvalidVersion):
+            return True
+    return False
+
+
+def _standard(text: str) -> str:
+    """Return a requirement of poetry's in the standard's form."""
+    parts = []
+    for part in (part.strip() for part in text.split(",")):
+        if match := CARET.fullmatch(part):
+            parts.append(f">={part[1:].strip()},<{int(match[1]) + 1}")
+        elif match := TILDE.fullmatch(part):
+            parts.append(f">={part[1:].strip()},<{match[1]}.{int(match[2]) + 1}")
+        elif part != "*":
+            parts.append(part if part[:1] in "<>=!~" else f"=={part}")
+    return ",".join(parts)
