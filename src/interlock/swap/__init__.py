@@ -1,6 +1,6 @@
 """Replace the Python image in the FROM or image lines of a user's file, and take that back.
 
 In: a file's text and a description of the new image. Out: the changed text with warnings, or a SwapError with the
-line that cannot be swapped. All is pure but what reads and writes files: `writing`, `beside`, `debian` and the walk
+line that cannot be swapped. All is pure but what reads and writes files: `writing`, `copied`, `debian` and the walk
 through a folder in `files`.
 """

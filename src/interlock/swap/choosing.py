@@ -11,7 +11,6 @@ from interlock.swap.dockerfile import Dockerfile, Stage
 from interlock.swap.image_names import Flavour, ImageLine, Maker, find_image_line
 from interlock.swap.instructions import Instruction
 from interlock.swap.manifests import EXPRESSION, ImageEntry, ImageManifest
-from interlock.swap.other_bases import instead
 from interlock.swap.paths import INSTALLED
 
 STAGE_NOUN = "stage"
@@ -69,7 +68,7 @@ def _no_stage_error(dockerfile: Dockerfile, file: str) -> SwapError:
         )
     images = [stage for stage in dockerfile.stages if stage.parent is None]
     brought = _brought_python(dockerfile)
-    if brought and not any(stage.python or instead(stage.parts) for stage in images):
+    if brought and not any(stage.python or stage.parts.instead for stage in images):
         instruction, stage = brought
         return LeftError(
             file=f"{file}:{instruction.line}",
@@ -233,10 +232,10 @@ def _no_python_error(image_lines: Sequence[ImageLine], noun: str, file: str) -> 
             return LeftError(
                 file=f"{file}:{image_line.line}",
                 found=f"{image_line.image} is not python:X: its paths, its user and what else it has would be lost",
-                todo=f"{instead(image_line.parts)}To swap it all the same, name its {noun}: {image_line.option}.",
+                todo=f"{image_line.parts.instead}To swap it all the same, name its {noun}: {image_line.option}.",
             )
     images = ", ".join(dict.fromkeys(image_line.image for image_line in image_lines))
-    known = "".join(dict.fromkeys(instead(image_line.parts) for image_line in image_lines))
+    known = "".join(dict.fromkeys(image_line.parts.instead for image_line in image_lines))
     return SwapError(
         file=file,
         found=f"no {noun} starts from a Python image (there is {images})",

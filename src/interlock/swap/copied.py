@@ -12,7 +12,7 @@ from typing import Any
 
 from interlock import untrusted
 from interlock.swap.instructions import Instruction
-from interlock.swap.uses import AT_COMMAND, COMMANDS, CopiedFiles, Demand, FileLine, Installation, Script, Use
+from interlock.swap.uses import AT_COMMAND, COMMANDS, CopiedFiles, Demand, FileLine, Script, Use
 
 # What a path in the build context has; None for one that is no file of it.
 Beside = Callable[[str], str | None]
@@ -63,11 +63,12 @@ def copied_files(instructions: Sequence[Instruction], uses: Sequence[Use], besid
     if not sources:
         return CopiedFiles()
     copied, run = _Copied(beside, sources), [use for use in uses if use.runs]
-    return CopiedFiles(
-        tuple(Installation(use, *copied.installed(use)) for use in run),
-        tuple((use, tuple(copied.packages(use))) for use in run),
-        tuple(copied.scripts(run)),
-    )
+    demands, required = list[Demand](), list[tuple[Use, tuple[FileLine, ...]]]()
+    for use in run:
+        demands += copied.demands(use)
+        required.append((use, copied.required(use)))
+    packages = [(use, tuple(copied.packages(use))) for use in run]
+    return CopiedFiles(tuple(demands), tuple(required), tuple(packages), tuple(copied.scripts(run)))
 
 
 def _sources(instructions: Sequence[Instruction]) -> Iterator[tuple[int, str]]:
@@ -95,7 +96,7 @@ class _File:
 
 @dataclass
 class _Copied:
-    """What is copied, and the lines that name packages, by the tool and the name that it was told."""
+    """What is copied, and the lines that name packages, by the file of requirements or the project's installer."""
 
     beside: Beside
     sources: Sequence[tuple[int, str]]
@@ -114,30 +115,45 @@ class _Copied:
                         return _File(line, path, text)
         return None
 
-    def installed(self, use: Use) -> tuple[tuple[Demand, ...], tuple[FileLine, ...]]:
-        """Return the Pythons that a project asks for which a line installs, and the lines that name its packages."""
+    def demands(self, use: Use) -> Iterator[Demand]:
+        """Yield what a project, which a line installs, says of its Python in the standard's form and in poetry's."""
         installer = _installer(use)
-        project = self.find(PROJECT) if installer else None
-        demands = tuple(_demands(project, installer)) if project else ()
+        if not installer or (project := self.find(PROJECT)) is None:
+            return
+        held = _toml(project.text)
+        asked = {
+            "requires-python": _at(held, "project", "requires-python", kind=str),
+            "python": _at(held, "tool", "poetry", "dependencies", "python", kind=str),
+        }
+        for key, versions in asked.items():
+            if versions:
+                there = (line.where for line in _lines(project) if line.text.startswith(key))
+                yield Demand(use.line, next(there, f"{project.name}:1"), key, versions, installer)
+
+    def required(self, use: Use) -> tuple[FileLine, ...]:
+        """Return the lines that name packages, of the files by which a line installs them."""
         installing = [part for part in COMMANDS.split(use.full) if INSTALLS.search(part)]
-        required = [line for part in installing for told in REQUIREMENTS.findall(part) for line in self._required(told)]
-        return demands, (*required, *(self._of_project(installer.split()[0], project) if installer else ()))
+        told = [("-r", match[1]) for part in installing for match in REQUIREMENTS.finditer(part)]
+        if installer := _installer(use):
+            told.append((PROJECT, installer.split()[0]))
+        for what, name in told:
+            if (what, name) not in self.named:
+                lines = self._of_project(name) if what == PROJECT else self._of_requirements(name)
+                self.named[what, name] = tuple(lines)
+        return tuple(line for each in told for line in self.named[each])
 
-    def _required(self, name: str) -> tuple[FileLine, ...]:
-        """Return the lines of a file of requirements, and of those that it includes."""
-        if ("pip", name) not in self.named:
-            file = self.find(name)
-            lines = (line for held in (self._with_included(file) if file else ()) for line in _lines(held))
-            self.named["pip", name] = tuple(line for line in lines if not line.text.startswith("#"))
-        return self.named["pip", name]
+    def _of_requirements(self, name: str) -> Iterator[FileLine]:
+        file = self.find(name)
+        for held in self._with_included(file) if file else ():
+            yield from (line for line in _lines(held) if not line.text.startswith("#"))
 
-    def _of_project(self, tool: str, project: _File | None) -> tuple[FileLine, ...]:
-        """Return the lines of the project's lock file, or without one of its own file."""
-        if (tool, PROJECT) not in self.named:
-            lock = self.find(LOCKS[tool]) if tool in LOCKS else None
-            locked = [line for line in _lines(lock) if line.text.startswith("name = ")] if lock else []
-            self.named[tool, PROJECT] = tuple(locked if lock or project is None else _dependencies(project))
-        return self.named[tool, PROJECT]
+    def _of_project(self, tool: str) -> Iterator[FileLine]:
+        """Yield what a project's lock file has, or without one the project itself."""
+        lock = self.find(LOCKS[tool]) if tool in LOCKS else None
+        if lock is not None:
+            yield from (line for line in _lines(lock) if line.text.startswith("name = "))
+        elif project := self.find(PROJECT):
+            yield from _dependencies(project)
 
     def _with_included(self, file: _File) -> Iterator[_File]:
         """Yield a file of requirements, and those that it includes."""
@@ -156,23 +172,12 @@ class _Copied:
 
     def packages(self, use: Use) -> Iterator[str]:
         """Yield the packages of Debian's that a line takes from files: `xargs apt-get install < packages.txt`."""
-        if (
-            "install" not in use.full
-            or not READS_NAMES.search(use.full)
-            or not re.search(r"\bapt(?:-get)?\b", use.full)
-        ):
+        if "install" not in use.full or not READS_NAMES.search(use.full) or not APT_NAMED.search(use.full):
             return
-        for file in self._named_in(use.full):
-            yield from (word for line in file.text.splitlines() for word in line.partition("#")[0].split())
-
-    def _named_in(self, text: str) -> Iterator[_File]:
-        """Yield the copied files that a command names, each once."""
-        seen = set[str]()
-        for word in OF_SHELL.split(text)[:MOST_ASKED]:
-            file = self.find(word) if re.search(r"\w\.\w|^\.?/", word) else None
-            if file is not None and file.name not in seen:
-                seen.add(file.name)
-                yield file
+        words = (word for word in OF_SHELL.split(use.full)[:MOST_ASKED] if re.search(r"\w\.\w|^\.?/", word))
+        files = {file.name: file for word in words if (file := self.find(word))}
+        for line in (line for file in files.values() for line in file.text.splitlines()):
+            yield from line.partition("#")[0].split()
 
     def scripts(self, run: Sequence[Use]) -> Iterator[Script]:
         """Yield the scripts of the shell that lines start, each once."""
@@ -199,20 +204,7 @@ def _installer(use: Use) -> str:
 def _lines(file: _File) -> Iterator[FileLine]:
     for number, line in enumerate(file.text.splitlines(), 1):
         if text := line.strip():
-            yield FileLine(file.name, number, text)
-
-
-def _demands(project: _File, installer: str) -> Iterator[Demand]:
-    """Yield the versions of Python that a pyproject.toml admits, in the standard's form and in poetry's."""
-    held = _toml(project.text)
-    asked = {
-        "requires-python": _at(held, "project", "requires-python", kind=str),
-        "python": _at(held, "tool", "poetry", "dependencies", "python", kind=str),
-    }
-    for key, versions in asked.items():
-        if versions:
-            there = (line for line in _lines(project) if line.text.startswith(key))
-            yield Demand(next(there, FileLine(project.name, 1, "")), key, versions, installer)
+            yield FileLine(f"{file.name}:{number}", text)
 
 
 def _dependencies(project: _File) -> Iterator[FileLine]:

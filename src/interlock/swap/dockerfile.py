@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,8 +13,6 @@ from interlock.swap.image_names import ImageLine, Maker, PythonImage, find_image
 from interlock.swap.instructions import Instruction, Span, Word, line_of, parse_instructions
 from interlock.swap.variables import NoValue, Variable, expand, name_pattern, sole_variable, unquoted, variables
 
-FROM_OPTION = re.compile(r"(?:^--from=|[=,]from=)([^,\s]+)")
-MOUNT_SOURCE = re.compile(r"(?<=[=,])(?:source|src)=[^,\s]*")
 # A default that names an image: its tag is not a path.
 IMAGE = re.compile(r"(?!/)(?:[^/\s]+\.[^/\s]+/|\S*[:@])")
 TOOLS = frozenset({"uv", "uvx"})
@@ -95,12 +92,9 @@ class Stage(ImageLine):
         return tuple(unquoted(flag.text.partition("=")[2]) for flag in self.instruction.flags)
 
     @cached_property
-    def _interpreters_from(self) -> frozenset[tuple[Stage | None, str]]:
+    def interpreters_from(self) -> frozenset[tuple[Stage | None, str]]:
+        """Return the stages and images whose interpreter it copies by its versioned name: beside that of its image."""
         return frozenset((taken.stage, taken.name) for taken in self.taken if taken.has_interpreter)
-
-    def keeps(self, taken: Taken) -> bool:
-        """Return whether the interpreter comes from there too, by its versioned name: it stays beside the image's."""
-        return (taken.stage, taken.name) in self._interpreters_from
 
     @cached_property
     def runs(self) -> Stage:
@@ -272,15 +266,10 @@ def _stage(
 
 def _taken(body: Sequence[Instruction], before: Sequence[Stage]) -> Iterator[Taken]:
     for instruction in body:
-        for flag in instruction.flags:
-            if option := FROM_OPTION.search(flag.text):
-                name = option[1].strip("\"'")
-                start = bisect_left(instruction.offsets, flag.span.start)
-                sources = [match.span() for match in MOUNT_SOURCE.finditer(flag.text)]
-                mounted = tuple(instruction.word(start + first, start + end).span for first, end in sources)
-                stage = find_image_line(before, name)
-                python = stage.root.python if stage else python_image(name)
-                yield Taken(instruction, name, stage, python, mounted)
+        for name, mounted in instruction.origins:
+            stage = find_image_line(before, name)
+            python = stage.root.python if stage else python_image(name)
+            yield Taken(instruction, name, stage, python, mounted)
 
 
 def _parent_stage(image: str, before: Sequence[Stage]) -> Stage | None:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from interlock.errors import LeftError, StoreError, SwapError
 from interlock.swap.caveats import Caveat
@@ -16,19 +18,21 @@ from interlock.swap.copied import Beside, nothing
 from interlock.swap.devcontainer import read_devcontainer
 from interlock.swap.dockerfile import Dockerfile, Stage, read_dockerfile
 from interlock.swap.edits import WAS, Edits, swap_comments, swap_edits, undo_edits
+from interlock.swap.gathering import gather_uses
 from interlock.swap.image_caveats import between_caveats, image_caveats, publisher_caveats
 from interlock.swap.image_names import ImageLine, NewImage
-from interlock.swap.manifests import ImageManifest, entry_uses
+from interlock.swap.manifests import ImageManifest
 from interlock.swap.needs import difference_caveats, needs_caveats
 from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import ANY_STAGE, FoundVersion, broken_versions
-from interlock.swap.stage_uses import stage_uses
 from interlock.swap.uses import Use, Uses
 from interlock.swap.writing import TEMPORARY, FileChange, read_file
 from interlock.swap.yaml_files import read_manifest, require_values_unchanged
 
 YAML_ENDS = (".yml", ".yaml")
 JSON_ENDS = (".json", ".jsonc")
+
+AnyFile = TypeVar("AnyFile", bound=Dockerfile | ImageManifest)
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ def swapped_file(  # noqa: PLR0913  the file, its folder, and what is asked
     """Swap a Dockerfile, a compose file, a Kubernetes manifest or a devcontainer.json, as the file's name says."""
     if not _is_manifest(file):
         return swapped_dockerfile(text, to, stage, paths=paths, file=file, beside=beside)
-    return _swapped(_manifest(file, text), file, to, stage, paths=paths, beside=beside)
+    read = partial(_manifest, file)
+    return _swapped(read(text), read, file, to, stage, paths=paths, beside=beside)
 
 
 def swapped_dockerfile(  # noqa: PLR0913  the file, its folder, and what is asked
@@ -60,27 +65,33 @@ def swapped_dockerfile(  # noqa: PLR0913  the file, its folder, and what is aske
     An earlier swap is taken back first, so that the comments keep the first original. SwapError if nothing can be
     swapped.
     """
-    return _swapped(read_dockerfile(text, file, grown=1), file, to, stage, paths=paths, beside=beside)
+    read = partial(read_dockerfile, file=file)
+    return _swapped(read(text, grown=1), read, file, to, stage, paths=paths, beside=beside)
 
 
 def _swapped(  # noqa: PLR0913  the file, its folder, and what is asked
-    now: Dockerfile | ImageManifest, file: str, to: NewImage, stage: str | None, *, paths: bool, beside: Beside
+    now: AnyFile,
+    read: Callable[[str], AnyFile],
+    file: str,
+    to: NewImage,
+    stage: str | None,
+    *,
+    paths: bool,
+    beside: Beside,
 ) -> SwapResult:
-    before, chosen, back = _before_swap(now, stage, file)
+    before, chosen, back = _before_swap(now, read, stage, file)
     versions = broken_versions(before, chosen, to)
     changes = swap_edits(before, chosen, to, versions.instructions if paths else ())
     made = Edits(before.text, changes.edits)
-    if isinstance(before, Dockerfile):
-        told = [*_caveats(stage_uses(before, chosen, beside), to), *changes.told]
-        told.sort(key=lambda caveat: caveat.line)
-    else:
-        if file.lower().endswith(YAML_ENDS):
-            require_values_unchanged(before, made.applied, chosen, file)
-        told = _caveats(entry_uses(before, chosen), to)
+    if isinstance(before, ImageManifest) and file.lower().endswith(YAML_ENDS):
+        require_values_unchanged(before, made.applied, chosen, file)
+    uses = gather_uses(before, chosen, beside)
+    told = dict.fromkeys([*_caveats(uses, to), *changes.told])
+    in_order = sorted(told, key=lambda caveat: caveat.line) if isinstance(before, Dockerfile) else told
     return SwapResult(
         text=made.applied,
         changed=made.changed,
-        warnings=tuple(replace(caveat, line=back.line_before(caveat.line)) for caveat in dict.fromkeys(told)),
+        warnings=tuple(replace(caveat, line=back.line_before(caveat.line)) for caveat in in_order),
         paths=tuple(
             replace(version, line=back.line_before(version.line), edited=version.edited and paths)
             for version in versions.found
@@ -90,42 +101,38 @@ def _swapped(  # noqa: PLR0913  the file, its folder, and what is asked
     )
 
 
-def _caveats(uses: Uses, to: NewImage) -> list[Caveat]:
-    """Return what a person must know about a swap: of the images, of what lines need and take, and of what stays."""
-    between = [*between_caveats(uses.between, to)]
-    told = image_caveats([used.line for used in uses.lines], to)
-    for _, taken in uses.between.leaving:
-        use = Use(taken.instruction.line, taken.instruction.said, taken.instruction.keyword)
-        told += difference_caveats(use, to)
-    lines = {caveat.line for caveat in (*between, *told)}
-    told += [
-        Caveat(line, f"still takes files from {name}: a swap edits the images of FROM lines alone")
-        for line, name in uses.between.named
-        if line not in lines
-    ]
-    for used in uses.lines:
-        told += needs_caveats(used, to)
-        told += other_pythons(used, to)
-    return [*told, *between, *(caveat for used in uses.lines for caveat in publisher_caveats(used)), *uses.stays]
-
-
 def _before_swap(
-    now: Dockerfile | ImageManifest, stage: str | None, file: str
-) -> tuple[Dockerfile | ImageManifest, list[int], Edits]:
+    now: AnyFile, read: Callable[[str], AnyFile], stage: str | None, file: str
+) -> tuple[AnyFile, list[int], Edits]:
     """Return a file before any swap of the lines that are chosen, their numbers, and the edits that took it back.
 
     They are chosen by the images from before all swaps. What was never swapped is not read again.
     """
     everything = undo_edits(now, None, file)
-    original = _read_again(now, Edits(now.text, everything).applied, file) if everything else now
+    original = read(Edits(now.text, everything).applied) if everything else now
     chosen = choose_lines(original, stage, file)
     back = undo_edits(now, {ANY_STAGE, *chosen}, file)
-    before = original if back == everything else _read_again(now, Edits(now.text, back).applied, file)
+    before = original if back == everything else read(Edits(now.text, back).applied)
     return before, chosen, Edits(now.text, back)
 
 
-def _read_again(now: Dockerfile | ImageManifest, text: str, file: str) -> Dockerfile | ImageManifest:
-    return read_dockerfile(text, file) if isinstance(now, Dockerfile) else _manifest(file, text)
+def _caveats(uses: Uses, to: NewImage) -> list[Caveat]:
+    """Return what a person must know about a swap: of the images, of what lines need and take, and of what stays."""
+    told = image_caveats([used.line for used in uses.lines], to)
+    of_publishers = [caveat for used in uses.lines for caveat in publisher_caveats(used)]
+    between = [*between_caveats(uses, to)]
+    for instruction in (taken.instruction for _, taken in uses.leaving):
+        told += difference_caveats(Use(instruction.line, instruction.said, instruction.keyword), to)
+    lines = {caveat.line for caveat in (*between, *told)}
+    told += [
+        Caveat(line, f"still takes files from {name}: a swap edits the images of FROM lines alone")
+        for line, name in uses.named
+        if line not in lines
+    ]
+    for used in uses.lines:
+        told += needs_caveats(used, to)
+        told += other_pythons(used, to)
+    return [*told, *between, *of_publishers, *uses.stays]
 
 
 def reverted_file(file: str, text: str, stage: str | None = None) -> str:
@@ -142,7 +149,7 @@ def reverted_file(file: str, text: str, stage: str | None = None) -> str:
 def lines_to_swap(file: str, text: str, stage: str | None) -> list[ImageLine]:
     """Return the stages or image lines that a swap of this file would change."""
     now = _read(file, text)
-    return [_lines(now)[index] for index in _before_swap(now, stage, file)[1]]
+    return [_lines(now)[index] for index in _before_swap(now, partial(_read, file), stage, file)[1]]
 
 
 def swapped_lines(file: str, text: str) -> list[ImageLine]:

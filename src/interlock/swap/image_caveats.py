@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.dockerfile import INTERPRETER, Stage, Taken
-from interlock.swap.image_names import Flavour, ImageLine, Maker, NewImage, PythonImage
-from interlock.swap.other_bases import older_libraries
-from interlock.swap.uses import PIP, Between, Used
+from interlock.swap.image_names import SUITES, Flavour, ImageLine, ImageName, Maker, NewImage, PythonImage
+from interlock.swap.uses import PIP, Used, Uses
 
 # Paths with packages of a Python, by the names that people give them.
 PACKAGES = re.compile(r"(?:site|dist)-packages|venv|/lib/python|/install\b|/deps\b|/packages\b")
@@ -23,6 +22,19 @@ ENTRYPOINTS = {
 }
 # Users that only a publisher's image has.
 OWN_USERS = {"distroless": "nonroot", "chainguard": "nonroot", "devcontainers": "vscode"}
+# The minor version of the GNU C library (2.X) in the Debian releases of variants, and in other systems.
+LIBC = {"bookworm": 36, "trixie": 41}
+RED_HAT = {"7": 17, "8": 28, "9": 34, "10": 39}
+UBUNTU = {"bionic": 27, "focal": 31, "jammy": 35, "noble": 39}
+LIBC_OF: tuple[tuple[re.Pattern[str], Mapping[str, int]], ...] = (
+    (re.compile(r"(?:ubi|centos|rocky|rockylinux|almalinux|oraclelinux|stream)[:/-]?(\d+)"), RED_HAT),
+    (re.compile(r"amazonlinux:(\d+)"), {"2": 26, "2023": 34}),
+    (re.compile(r"fedora:(\d+)"), {"39": 38, "40": 39, "41": 40}),
+    (re.compile(r"ubuntu-?:?(\d\d)\.?04"), {"18": 27, "20": 31, "22": 35, "23": 37, "24": 39}),
+    (re.compile(r"ubuntu-?:?(\d\d)\.?10"), {"22": 36, "23": 38, "24": 40}),
+    (re.compile(r"(?:ubuntu|playwright).*\b(bionic|focal|jammy|noble)"), UBUNTU),
+    (re.compile(r"debian-?:?(\d\d)\b"), {"10": 28, "11": 31, "12": 36}),
+)
 
 
 def image_caveats(chosen: Sequence[ImageLine], to: NewImage) -> list[Caveat]:
@@ -113,31 +125,31 @@ def publisher_caveats(used: Used) -> Iterator[Caveat]:
             yield Caveat(use.line, said, Weight.BREAKS)
 
 
-def between_caveats(between: Between, to: NewImage) -> Iterator[Caveat]:
+def between_caveats(uses: Uses, to: NewImage) -> Iterator[Caveat]:
     """Yield what goes between the swapped stages and a Python that stays, and the stages that could not be checked."""
-    for stage in between.unknown:
+    for stage in uses.unknown:
         yield Caveat(stage.line, f"{stage.missing} has no default: stage {stage.label} was not checked")
-    for stage, taken in between.coming:
+    for stage, taken in uses.coming:
         yield from _files_that_come(stage.root, taken, to)
-    for stage, taken in between.leaving:
+    for stage, taken in uses.leaving:
         yield from _files_that_leave(stage, taken, to)
-    if len(to.platforms) == 1 and between.platforms_line is not None:
-        yield Caveat(between.platforms_line, f"the file is built for several architectures, and {to.is_for}")
+    if len(to.platforms) == 1 and uses.platforms_line is not None:
+        yield Caveat(uses.platforms_line, f"the file is built for several architectures, and {to.is_for}")
 
 
 def _files_that_come(here: Stage, taken: Taken, to: NewImage) -> Iterator[Caveat]:
     """Yield that a swapped stage takes files from an image, or from a stage that keeps its own Python."""
     source, line = taken.stage and taken.stage.root, taken.instruction.line
-    python = taken.python
     where = f"stage {source.label}, which stays {source.image}" if source else f"{taken.name}, which stays"
-    if python is None:
-        changes = here.python is None or here.python.agrees_on != (to.implementation, to.python)
+    changes = here.python is None or here.python.agrees_on != (to.implementation, to.python)
+    stays_beside = taken.tools or (taken.stage, taken.name) in here.interpreters_from
+    if taken.python is None:
         installs = source is not None and any(PIP.search(one.said) for one in source.body)
         paths = taken.instruction.sources
         told = any(map(COMPILED.search, paths)) or (installs and any(map(PACKAGES.search, paths)))
         if source and changes and told:
             yield Caveat(line, f"takes packages from {where}: whether they are for {to.command} is not known")
-    elif python.agrees_on != (to.implementation, to.python) and not (taken.tools or here.keeps(taken)):
+    elif taken.python.agrees_on != (to.implementation, to.python) and not stays_beside:
         todo = f"; swap that stage too ({source.option})" if source else ""
         said = f"takes files from {where}: what was compiled there does not load in {to.command}{todo}"
         yield Caveat(line, said, Weight.BREAKS)
@@ -155,8 +167,27 @@ def _files_that_leave(stage: Stage, taken: Taken, to: NewImage) -> Iterator[Cave
             yield Caveat(line, f"{said} {own} of {here.image}, which stays; {todo}", Weight.BREAKS)
     elif stage.runs is not here:
         interpreter = any(map(INTERPRETER.fullmatch, paths))
-        if interpreter and (mend := older_libraries(here.parts, to.suite)):
+        if interpreter and (mend := _older_libraries(here.parts, to.suite)):
             text = f"takes the interpreter of {to.suite}, which does not start with the older libraries of {here.image}"
             yield Caveat(line, f"{text}: {mend}", Weight.BREAKS)
     elif any(map(PACKAGES.search, paths)):
         yield Caveat(line, f"{said} another Python, and {here.image} does not show which it has")
+
+
+def _older_libraries(image: ImageName, suite: str) -> str | None:
+    """Return what to do about an image that does not start a release's programs; None for one that does."""
+    todo = image.instead.strip(" .") or f"start from debian:{suite}-slim"
+    return f"{todo[:1].lower()}{todo[1:]}" if has_older_libraries(image, suite) else None
+
+
+def has_older_libraries(name: ImageName, suite: str) -> bool:
+    """Return whether an image's name shows a system older than a Debian release, or musl: its programs do not start."""
+    parts = name.tag.split("-")
+    if name.repository.endswith("alpine") or parts[-1].startswith("alpine"):
+        return True
+    own = LIBC.get(suite, 0)
+    for system, versions in LIBC_OF:
+        if version := system.search(f"{name.repository}:{name.tag}"):
+            return versions.get(version[1], own) < own
+    before = SUITES[: SUITES.index(suite)] if suite in SUITES else ()
+    return any(part in before for part in parts)

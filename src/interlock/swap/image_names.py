@@ -64,6 +64,24 @@ WITH_PYTHON = re.compile(
 )
 # What shows Python in the name or tag of another image: `uv:python3.12-bookworm`.
 NAMES_PYTHON = re.compile(r"python|pypy|conda", re.IGNORECASE)
+# What to do about images that no variant's can replace, by their names.
+KNOWN_BASES = (
+    (
+        re.compile(r"(?:^|/)playwright"),
+        "A variant's image has no browsers: start from python:X-slim, swap that, and add "
+        "`RUN pip install playwright && playwright install --with-deps`.",
+    ),
+    (
+        re.compile(r"(?:^|/)(?:nvidia|pytorch|tensorflow|vllm|rapidsai)/"),
+        "A variant's image is Debian without CUDA: start from python:X-slim, with CUDA's libraries as packages of pip "
+        "(torch brings them), and swap that.",
+    ),
+    (
+        re.compile(r"(?:^|/)(?:ubi\d|ubi-|centos|rocky|rockylinux|almalinux|oraclelinux|amazonlinux|fedora)"),
+        "A variant's image is Debian: start from python:X-slim, with packages of apt-get in place of dnf's, "
+        "and swap that.",
+    ),
+)
 
 
 class Flavour(StrEnum):
@@ -99,6 +117,11 @@ class ImageName:
     @property
     def untagged(self) -> str:
         return f"{self.registry}/{self.repository}" if self.registry else self.repository
+
+    @property
+    def instead(self) -> str:
+        """Return what to do about an image that is known, with a blank behind it; empty for any other."""
+        return next((f"{todo} " for base, todo in KNOWN_BASES if base.search(self.repository)), "")
 
 
 @dataclass(frozen=True)

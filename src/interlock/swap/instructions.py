@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ DIRECTIVES = frozenset({"syntax", "escape", "check"})
 SPACES = re.compile(f"[{SPACE}]*")
 FLAG = re.compile(rf"--(?:\\.|\"(?:\\.|[^\"\\])*(?:\"|\Z)|'(?:\\.|[^'\\])*(?:'|\Z)|[^{SPACE}\"'\\])*")
 ARG_VARIABLE = re.compile(r"([A-Za-z_][\w.-]*)(?:(=)((?:\"(?:\\.|[^\"\\])*\"|'[^']*'|\\.|[^\s\"'\\])*))?")
+FROM_OPTION = re.compile(r"(?:^--from=|[=,]from=)([^,\s]+)")
+MOUNT_SOURCE = re.compile(r"(?<=[=,])(?:source|src)=[^,\s]*")
 WITH_HEREDOC = frozenset({"RUN", "COPY", "ADD"})
 SHELL_WORD = re.compile(r"(?:\\(?:.|\Z)|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\])+", re.DOTALL)
 HEREDOC = re.compile(r"\d*<<(-?)([^<]*)")
@@ -107,6 +110,18 @@ class Instruction:
     def sources(self) -> list[str]:
         """Return what a COPY takes, in a list or in words."""
         return [word.text.strip("[],\"'") for word in self.arguments if word.span.start < self.target]
+
+    @cached_property
+    def origins(self) -> list[tuple[str, tuple[Span, ...]]]:
+        """Return the stages and images from which its flags take files, each with where a mount names its source."""
+        origins = []
+        for flag in self.flags:
+            if option := FROM_OPTION.search(flag.text):
+                start = bisect_left(self.offsets, flag.span.start)
+                mounts = (match.span() for match in MOUNT_SOURCE.finditer(flag.text))
+                spans = tuple(self.word(start + first, start + end).span for first, end in mounts)
+                origins.append((option[1].strip("\"'"), spans))
+        return origins
 
     @cached_property
     def said(self) -> str:

@@ -5,18 +5,15 @@ A real parser of the format says where each image stands (yaml_files.py, devcont
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from interlock.swap.caveats import Caveat, Weight
-from interlock.swap.image_names import NAMES_PYTHON, ImageLine, python_image
+from interlock.swap.caveats import Caveat
+from interlock.swap.image_names import ImageLine, python_image
 from interlock.swap.instructions import Span, line_of
-from interlock.swap.uses import Use, Used, Uses
+from interlock.swap.uses import Use
 from interlock.swap.variables import NoValue, Variable, expand, sole_variable
 
-# The platform that a service is for, or that a devcontainer is started for.
-PLATFORM = re.compile(r"platform[\"']?\s*[:=]\s*[\"']?(linux/[\w/]+)")
 # The start of an expression of GitHub's.
 EXPRESSION = "${{"
 
@@ -82,27 +79,3 @@ def make_entry(text: str, index: int, name: str | None, span: Span, scopes: Sequ
         scopes=tuple(scopes),
         default=variable if variable is not None and variable.has_default else None,
     )
-
-
-def entry_uses(manifest: ImageManifest, chosen: Sequence[int]) -> Uses:
-    """Return what the services or containers of these numbers ask for and run, and which images of the file stay."""
-    lines = []
-    for entry in (manifest.entries[index] for index in chosen):
-        asked = (
-            platform
-            for scope in entry.scopes
-            for platform in [*PLATFORM.findall(scope.span.of(manifest.text)), *scope.platforms]
-        )
-        lines.append(Used(entry, tuple(use for scope in entry.scopes for use in scope.uses), tuple(asked)))
-    return Uses(tuple(lines), stays=(*_left_to_the_workflow(manifest), *manifest.stays))
-
-
-def _left_to_the_workflow(manifest: ImageManifest) -> Iterator[Caveat]:
-    """Yield the images that an expression or a variable chooses: `python:${{ matrix.python }}`, `python:$PY-slim`."""
-    for entry in manifest.entries:
-        if entry.missing is not None and NAMES_PYTHON.search(entry.image):
-            chooser = (
-                "an expression of the workflow" if entry.missing == EXPRESSION else f"the variable {entry.missing}"
-            )
-            text = f"{entry.image} stays: {chooser} chooses it"
-            yield Caveat(entry.line, text, Weight.KNOW)

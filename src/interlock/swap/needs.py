@@ -16,7 +16,7 @@ from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.debian import official, table
 from interlock.swap.image_names import Flavour, Maker, NewImage, PythonImage
 from interlock.swap.other_pythons import DEBIAN_PYTHON, DEBIANS, EMBEDDING, LIBPYTHON
-from interlock.swap.uses import AT_COMMAND, COMMANDS, PIP, Installation, Use, Used
+from interlock.swap.uses import AT_COMMAND, COMMANDS, PIP, Demand, FileLine, Use, Used
 
 COMMAND = re.compile(rf"{AT_COMMAND}(?=((?:/[\w/]+/)?[\w.+-]+)(?:[\s\"';)]|$))", re.MULTILINE)
 APK = re.compile(rf"{AT_COMMAND}apk\s+(?:--\S+\s+)*add\b", re.MULTILINE)
@@ -71,8 +71,9 @@ def needs_caveats(used: Used, to: NewImage) -> Iterator[Caveat]:
     yield from _lines_caveats(used.uses, used.uses, old, to, installed)
     if used.files is None:
         return
-    for installation in used.files.installations:
-        yield from _projects_needs(installation, old, to, installed)
+    yield from _refusals(used.files.demands, to)
+    for use, lines in used.files.required:
+        yield from _packages_needs(use, lines, used, to)
     for use, names in used.files.packages:
         yield from _packages(use, names, used.run, old, to)
     for script in used.files.scripts:
@@ -80,7 +81,7 @@ def needs_caveats(used: Used, to: NewImage) -> Iterator[Caveat]:
         for told in _lines_caveats(script.uses, used.uses, old, to, inside):
             yield Caveat(script.line, f"{script.file}:{told.line}: {told.text}", told.weight)
     if old is not None and (old.copied or old.maker is Maker.OTHER):
-        yield from _brought(used, used.files.installations)
+        yield from _brought(used, [line.text for _, lines in used.files.required for line in lines])
 
 
 def _lines_caveats(
@@ -186,18 +187,17 @@ def _zones(use: Use, old: PythonImage | None, to: NewImage, installed: Collectio
             yield Caveat(use.line, said, Weight.BREAKS)
 
 
-def _brought(used: Used, installations: Sequence[Installation]) -> Iterator[Caveat]:
+def _brought(used: Used, required: Sequence[str]) -> Iterator[Caveat]:
     """Yield the programs that nothing in the file installs, so that an image with more than Python had them."""
     lines = [use.full if use.runs else f"{use.keyword} {use.text}" for use in used.uses]
     installing = [part for line in lines for part in COMMANDS.split(line) if BRINGS.search(part)]
-    installing += [line.text for installation in installations for line in installation.required]
     for use in used.run:
         for match in COMMAND.finditer(use.full):
             program = match[1].rpartition("/")[2]
             if (todo := official()["brought"].get(program)) is None:
                 continue
             named = re.compile(rf"(?:[\s/\"']|^\W*name = \"){program}\b|^{program}\b")
-            if not any(named.search(part) for part in installing):
+            if not any(named.search(part) for part in (*installing, *required)):
                 said = f"runs {program}, which nothing here installs and the new image does not have: {todo}"
                 yield Caveat(use.line, said, Weight.BREAKS)
 
@@ -235,18 +235,20 @@ def _other_platform(used: Used, to: NewImage) -> Iterator[Caveat]:
         yield Caveat(line.line, f"is for {missing[0]}, and {to.is_for}", Weight.BREAKS)
 
 
-def _projects_needs(
-    installation: Installation, old: PythonImage | None, to: NewImage, installed: Collection[str]
-) -> Iterator[Caveat]:
-    """Yield what the files of a project, which a line installs, need and the new image has not."""
-    use = installation.use
-    for demand in installation.demands:
+def _refusals(demands: Sequence[Demand], to: NewImage) -> Iterator[Caveat]:
+    """Yield that an installer ends because the project does not admit the new image's Python."""
+    for demand in demands:
         if not _admits(demand.versions, to.version or to.python.rstrip("t")):
-            said = f"{demand.key} is {demand.versions}, which {to.version} is not: {demand.installer} ends"
-            yield Caveat(use.line, f"{demand.line.where}: {said}; widen it there, and lock again", Weight.BREAKS)
+            said = f"{demand.where}: {demand.key} is {demand.versions}, which {to.version} is not"
+            yield Caveat(demand.line, f"{said}: {demand.installer} ends; widen it there, and lock again", Weight.BREAKS)
+
+
+def _packages_needs(use: Use, lines: Sequence[FileLine], used: Used, to: NewImage) -> Iterator[Caveat]:
+    """Yield what packages of Python's, which a line installs by these lines of files, need."""
+    old = used.line.python
     full = old is not None and (old.flavour is Flavour.FULL or old.copied)
-    git = official()["unnamed"]["git"] if full and "git" not in installed else None
-    for line in installation.required:
+    git = official()["unnamed"]["git"] if full and "git" not in used.installed else None
+    for line in lines:
         for told in difference_caveats(Use(use.line, line.text), to):
             yield Caveat(use.line, f"{line.where}: {told.text}", told.weight)
         if git and re.search(git, line.text):

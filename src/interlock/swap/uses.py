@@ -1,6 +1,6 @@
 """What the image lines of a file are used for, as plain data: all that caveats are told from.
 
-It is gathered once, by stage_uses.py, copied.py, and the readers of other files than Dockerfiles.
+It is gathered once, by gathering.py and copied.py, and by the readers of other files than Dockerfiles.
 """
 
 from __future__ import annotations
@@ -74,34 +74,21 @@ def _packages(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class FileLine:
-    """A line of a copied file."""
+    """A line of a copied file, and where it is: requirements.txt:3."""
 
-    file: str
-    number: int
+    where: str
     text: str
-
-    @property
-    def where(self) -> str:
-        return f"{self.file}:{self.number}"
 
 
 @dataclass(frozen=True)
 class Demand:
-    """The Python that a project asks for: where, by which key, and what ends if it gets another."""
+    """The Python that a project asks for, and what ends on the line that installs it if it gets another."""
 
-    line: FileLine
+    line: int
+    where: str
     key: str
     versions: str
     installer: str
-
-
-@dataclass(frozen=True)
-class Installation:
-    """What the files of a project say by which a line installs."""
-
-    use: Use
-    demands: tuple[Demand, ...]
-    required: tuple[FileLine, ...]  # the lines that name packages
 
 
 @dataclass(frozen=True)
@@ -117,7 +104,8 @@ class Script:
 class CopiedFiles:
     """What the files say that are copied from the build context."""
 
-    installations: tuple[Installation, ...] = ()
+    demands: tuple[Demand, ...] = ()
+    required: tuple[tuple[Use, tuple[FileLine, ...]], ...] = ()  # the lines that name packages a line installs by pip
     packages: tuple[tuple[Use, tuple[str, ...]], ...] = ()  # those of Debian's that a line takes from files
     scripts: tuple[Script, ...] = ()
 
@@ -143,20 +131,13 @@ class Used:
 
 
 @dataclass(frozen=True)
-class Between:
-    """What goes between the stages that are swapped and what stays."""
+class Uses:
+    """What a file uses of the images that are swapped, what goes between them and others, and what of it stays."""
 
+    lines: tuple[Used, ...]
+    stays: tuple[Caveat, ...] = ()  # told by who read the file
     unknown: tuple[Stage, ...] = ()  # whose images have a variable without a value
     coming: tuple[tuple[Stage, Taken], ...] = ()  # what a swapped stage takes from elsewhere
     leaving: tuple[tuple[Stage, Taken], ...] = ()  # what others take from a swapped one
     named: tuple[tuple[int, str], ...] = ()  # lines that take files from a Python image itself
     platforms_line: int | None = None  # the line that shows that the file is built for several platforms
-
-
-@dataclass(frozen=True)
-class Uses:
-    """What a file uses of the images that are swapped, and what of it stays."""
-
-    lines: tuple[Used, ...]
-    between: Between = Between()
-    stays: tuple[Caveat, ...] = ()  # told by who read the file
