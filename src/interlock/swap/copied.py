@@ -66,7 +66,7 @@ def copied_files(instructions: Sequence[Instruction], uses: Sequence[Use], besid
     demands, required = list[Demand](), list[tuple[Use, tuple[FileLine, ...]]]()
     for use in run:
         demands += copied.demands(use)
-        required.append((use, copied.required(use)))
+        required.append((use, tuple(copied.required(use))))
     packages = [(use, tuple(copied.packages(use))) for use in run]
     return CopiedFiles(tuple(demands), tuple(required), tuple(packages), tuple(copied.scripts(run)))
 
@@ -96,11 +96,18 @@ class _File:
 
 @dataclass
 class _Copied:
-    """What is copied, and the lines that name packages, by the file of requirements or the project's installer."""
+    """What is copied, and the lines of the files that were read, by their names."""
 
     beside: Beside
     sources: Sequence[tuple[int, str]]
-    named: dict[tuple[str, str], tuple[FileLine, ...]] = field(default_factory=dict)
+    read: dict[str, tuple[FileLine, ...]] = field(default_factory=dict)
+
+    def lines(self, file: _File) -> tuple[FileLine, ...]:
+        """Return the lines of a file that are not empty."""
+        if file.name not in self.read:
+            lines = enumerate(map(str.strip, file.text.splitlines()), 1)
+            self.read[file.name] = tuple(FileLine(f"{file.name}:{number}", line) for number, line in lines if line)
+        return self.read[file.name]
 
     def find(self, name: str) -> _File | None:
         """Return the copied file that a path in the image means: the one with the longest end in common."""
@@ -127,33 +134,23 @@ class _Copied:
         }
         for key, versions in asked.items():
             if versions:
-                there = (line.where for line in _lines(project) if line.text.startswith(key))
+                there = (line.where for line in self.lines(project) if line.text.startswith(key))
                 yield Demand(use.line, next(there, f"{project.name}:1"), key, versions, installer)
 
-    def required(self, use: Use) -> tuple[FileLine, ...]:
-        """Return the lines that name packages, of the files by which a line installs them."""
+    def required(self, use: Use) -> Iterator[FileLine]:
+        """Yield the lines that name packages, of the files by which a line installs them."""
         installing = [part for part in COMMANDS.split(use.full) if INSTALLS.search(part)]
-        told = [("-r", match[1]) for part in installing for match in REQUIREMENTS.finditer(part)]
-        if installer := _installer(use):
-            told.append((PROJECT, installer.split()[0]))
-        for what, name in told:
-            if (what, name) not in self.named:
-                lines = self._of_project(name) if what == PROJECT else self._of_requirements(name)
-                self.named[what, name] = tuple(lines)
-        return tuple(line for each in told for line in self.named[each])
-
-    def _of_requirements(self, name: str) -> Iterator[FileLine]:
-        file = self.find(name)
-        for held in self._with_included(file) if file else ():
-            yield from (line for line in _lines(held) if not line.text.startswith("#"))
-
-    def _of_project(self, tool: str) -> Iterator[FileLine]:
-        """Yield what a project's lock file has, or without one the project itself."""
-        lock = self.find(LOCKS[tool]) if tool in LOCKS else None
-        if lock is not None:
-            yield from (line for line in _lines(lock) if line.text.startswith("name = "))
-        elif project := self.find(PROJECT):
-            yield from _dependencies(project)
+        for match in (match for part in installing for match in REQUIREMENTS.finditer(part)):
+            if file := self.find(match[1]):
+                for one in self._with_included(file):
+                    yield from (line for line in self.lines(one) if not line.text.startswith("#"))
+        if installer := _installer(use).partition(" ")[0]:
+            lock = self.find(LOCKS[installer]) if installer in LOCKS else None
+            if lock is not None:
+                yield from (line for line in self.lines(lock) if line.text.startswith("name = "))
+            elif project := self.find(PROJECT):
+                named = _dependencies(project.text)
+                yield from (line for line in self.lines(project) if any(_names(line.text, one) for one in named))
 
     def _with_included(self, file: _File) -> Iterator[_File]:
         """Yield a file of requirements, and those that it includes."""
@@ -170,14 +167,14 @@ class _Copied:
                     if (text := self.beside(path)) is not None:
                         open_.append(_File(one.line, path, text))
 
-    def packages(self, use: Use) -> Iterator[str]:
-        """Yield the packages of Debian's that a line takes from files: `xargs apt-get install < packages.txt`."""
+    def packages(self, use: Use) -> Iterator[FileLine]:
+        """Yield the lines from which a line takes packages of Debian's: `xargs apt-get install < packages.txt`."""
         if "install" not in use.full or not READS_NAMES.search(use.full) or not APT_NAMED.search(use.full):
             return
         words = (word for word in OF_SHELL.split(use.full)[:MOST_ASKED] if re.search(r"\w\.\w|^\.?/", word))
         files = {file.name: file for word in words if (file := self.find(word))}
-        for line in (line for file in files.values() for line in file.text.splitlines()):
-            yield from line.partition("#")[0].split()
+        for file in files.values():
+            yield from self.lines(file)
 
     def scripts(self, run: Sequence[Use]) -> Iterator[Script]:
         """Yield the scripts of the shell that lines start, each once."""
@@ -201,21 +198,16 @@ def _installer(use: Use) -> str:
     return ""
 
 
-def _lines(file: _File) -> Iterator[FileLine]:
-    for number, line in enumerate(file.text.splitlines(), 1):
-        if text := line.strip():
-            yield FileLine(f"{file.name}:{number}", text)
-
-
-def _dependencies(project: _File) -> Iterator[FileLine]:
-    """Yield the lines of a pyproject.toml that have its dependencies."""
-    held = _toml(project.text)
+def _dependencies(project: str) -> list[str]:
+    """Return the dependencies of a pyproject.toml, as they stand in a list or as keys."""
+    held = _toml(project)
     named = [one for one in _at(held, "project", "dependencies", kind=list) if isinstance(one, str)]
-    named += [*_at(held, "tool", "poetry", "dependencies", kind=dict)]
-    for line in _lines(project):
-        text = line.text
-        if any(f'"{one}"' in text or f"'{one}'" in text or re.match(rf"{re.escape(one)}\s*=", text) for one in named):
-            yield line
+    return [*named, *_at(held, "tool", "poetry", "dependencies", kind=dict)]
+
+
+def _names(line: str, dependency: str) -> bool:
+    in_list = f'"{dependency}"' in line or f"'{dependency}'" in line
+    return in_list or re.match(rf"{re.escape(dependency)}\s*=", line) is not None
 
 
 def _toml(text: str) -> Mapping[str, Any]:

@@ -128,7 +128,11 @@ class Dockerfile:
             values = values if stage is last else above
             last = stage
             before.append(values)
-            own = _values_set(instruction, values) if stage is not None else {}
+            own = dict[str, str]()
+            for name, default in instruction.defaults if stage is not None else ():
+                if default is not None:
+                    with suppress(NoValue):
+                        own[name] = expand(unquoted(default.text), values)
             values = {**values, **own} if own else values
         return tuple(before)
 
@@ -169,16 +173,6 @@ class Dockerfile:
         """Return the line that shows that it is built for several platforms; None without one."""
         variable = SEVERAL_PLATFORMS.search(self.text)
         return line_of(self.text, variable.start()) if variable else None
-
-
-def _values_set(instruction: Instruction, values: Mapping[str, str]) -> dict[str, str]:
-    """Return what an ARG or ENV sets; what has no value here sets nothing."""
-    own = dict[str, str]()
-    for name, default in instruction.defaults:
-        if default is not None:
-            with suppress(NoValue):
-                own[name] = expand(unquoted(default.text), values)
-    return own
 
 
 # The variables of each line and stage are looked for in those before it: a second for so many, a minute for 20,000.

@@ -74,7 +74,8 @@ def needs_caveats(used: Used, to: NewImage) -> Iterator[Caveat]:
     yield from _refusals(used.files.demands, to)
     for use, lines in used.files.required:
         yield from _packages_needs(use, lines, used, to)
-    for use, names in used.files.packages:
+    for use, lines in used.files.packages:
+        names = [word for line in lines for word in line.text.partition("#")[0].split()]
         yield from _packages(use, names, used.run, old, to)
     for script in used.files.scripts:
         inside = installed.union(*(use.packages for use in script.uses))

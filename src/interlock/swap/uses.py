@@ -105,8 +105,8 @@ class CopiedFiles:
     """What the files say that are copied from the build context."""
 
     demands: tuple[Demand, ...] = ()
-    required: tuple[tuple[Use, tuple[FileLine, ...]], ...] = ()  # the lines that name packages a line installs by pip
-    packages: tuple[tuple[Use, tuple[str, ...]], ...] = ()  # those of Debian's that a line takes from files
+    required: tuple[tuple[Use, tuple[FileLine, ...]], ...] = ()  # the packages of Python's that each line installs
+    packages: tuple[tuple[Use, tuple[FileLine, ...]], ...] = ()  # those of Debian's
     scripts: tuple[Script, ...] = ()
 
 
