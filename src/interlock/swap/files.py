@@ -86,12 +86,13 @@ def _swapped(  # noqa: PLR0913  the file, its folder, and what is asked
     if isinstance(before, ImageManifest) and file.lower().endswith(YAML_ENDS):
         require_values_unchanged(before, made.applied, chosen, file)
     uses = gather_uses(before, chosen, beside)
-    told = dict.fromkeys([*_caveats(uses, to), *changes.told])
-    in_order = sorted(told, key=lambda caveat: caveat.line) if isinstance(before, Dockerfile) else told
+    told = [*dict.fromkeys([*_caveats(uses, to), *changes.told])]
+    if isinstance(before, Dockerfile):
+        told.sort(key=lambda caveat: caveat.line)
     return SwapResult(
         text=made.applied,
         changed=made.changed,
-        warnings=tuple(replace(caveat, line=back.line_before(caveat.line)) for caveat in in_order),
+        warnings=tuple(replace(caveat, line=back.line_before(caveat.line)) for caveat in told),
         paths=tuple(
             replace(version, line=back.line_before(version.line), edited=version.edited and paths)
             for version in versions.found
