@@ -10,7 +10,7 @@ from interlock.errors import LeftError, SwapError, nearest
 from interlock.swap.dockerfile import Dockerfile, Stage
 from interlock.swap.image_names import Flavour, ImageLine, Maker, find_image_line
 from interlock.swap.instructions import Instruction
-from interlock.swap.manifests import EXPRESSION, ImageEntry, ImageManifest
+from interlock.swap.manifests import EXPRESSION, ImageEntry, ImageManifest, ParsedFile
 from interlock.swap.paths import INSTALLED
 
 STAGE_NOUN = "stage"
@@ -24,7 +24,7 @@ BRINGS_PYTHON = re.compile(
 AnyImageLine = TypeVar("AnyImageLine", bound=ImageLine)
 
 
-def choose_lines(parsed: Dockerfile | ImageManifest, name: str | None, file: str) -> list[int]:
+def choose_lines(parsed: ParsedFile, name: str | None, file: str) -> list[int]:
     """Return the numbers of the image lines that are swapped: all, which must be of one Python, or the one named.
 
     SwapError if there is none, if they differ, and if the image is not known.

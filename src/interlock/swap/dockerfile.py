@@ -162,10 +162,7 @@ class Dockerfile:
             (taken.instruction.line, taken.name)
             for stage in self.stages
             for taken in stage.taken
-            if taken.stage is None
-            and taken.python is not None
-            and taken.python.maker is not Maker.OTHER
-            and not taken.tools
+            if taken.stage is None and taken.python and taken.python.maker is not Maker.OTHER and not taken.tools
         )
 
     @cached_property

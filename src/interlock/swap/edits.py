@@ -19,8 +19,8 @@ from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.dockerfile import Argument, Dockerfile, Stage
 from interlock.swap.image_names import Maker, NewImage
 from interlock.swap.instructions import BOM, Instruction, Span, line_of
-from interlock.swap.manifests import ImageEntry, ImageManifest
-from interlock.swap.paths import ANY_STAGE, VersionToken, version_tokens
+from interlock.swap.manifests import ImageEntry, ImageManifest, ParsedFile
+from interlock.swap.paths import ANY_STAGE, VersionedInstruction, version_tokens
 from interlock.untrusted import parse_json
 
 WAS, PATHS_WERE, ADDED = "was", "paths were", "added"
@@ -178,10 +178,7 @@ class Changes:
 
 
 def swap_edits(
-    before: Dockerfile | ImageManifest,
-    chosen: Sequence[int],
-    to: NewImage,
-    versioned: Sequence[tuple[Instruction, Sequence[VersionToken]]],
+    before: ParsedFile, chosen: Sequence[int], to: NewImage, versioned: Sequence[VersionedInstruction]
 ) -> Changes:
     """Return the edits that swap the images of the image lines of these numbers, and versions in these instructions."""
     if isinstance(before, ImageManifest):
@@ -269,7 +266,7 @@ def _from_edits(text: str, stage: Stage, to: NewImage) -> Iterator[Edit]:
     yield Edit(stage.token.span, new)
 
 
-def _path_edits(text: str, versioned: Sequence[tuple[Instruction, Sequence[VersionToken]]]) -> Iterator[Edit]:
+def _path_edits(text: str, versioned: Sequence[VersionedInstruction]) -> Iterator[Edit]:
     """Yield the edits of versions; the one comment of an instruction keeps those of stages that were swapped before."""
     above = swap_comments(text)
     for instruction, tokens in versioned:
@@ -286,7 +283,7 @@ def _path_edits(text: str, versioned: Sequence[tuple[Instruction, Sequence[Versi
         yield from edited
 
 
-def undo_edits(parsed: Dockerfile | ImageManifest, chosen: Collection[int] | None, file: str) -> list[Edit]:
+def undo_edits(parsed: ParsedFile, chosen: Collection[int] | None, file: str) -> list[Edit]:
     """Return the edits that take back the swap of the image lines of these numbers, or of all.
 
     SwapError if a comment of a swap does not fit the line below it.

@@ -21,7 +21,7 @@ from interlock.swap.edits import WAS, Edits, swap_comments, swap_edits, undo_edi
 from interlock.swap.gathering import gather_uses
 from interlock.swap.image_caveats import between_caveats, image_caveats, publisher_caveats
 from interlock.swap.image_names import ImageLine, NewImage
-from interlock.swap.manifests import ImageManifest
+from interlock.swap.manifests import ImageManifest, ParsedFile
 from interlock.swap.needs import difference_caveats, needs_caveats
 from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import ANY_STAGE, FoundVersion, broken_versions
@@ -32,7 +32,7 @@ from interlock.swap.yaml_files import read_manifest, require_values_unchanged
 YAML_ENDS = (".yml", ".yaml")
 JSON_ENDS = (".json", ".jsonc")
 
-AnyFile = TypeVar("AnyFile", bound=Dockerfile | ImageManifest)
+AnyFile = TypeVar("AnyFile", bound=ParsedFile)
 
 
 @dataclass(frozen=True)
@@ -164,11 +164,11 @@ def swapped_lines(file: str, text: str) -> list[ImageLine]:
     ]
 
 
-def _lines(parsed: Dockerfile | ImageManifest) -> Sequence[ImageLine]:
+def _lines(parsed: ParsedFile) -> Sequence[ImageLine]:
     return parsed.stages if isinstance(parsed, Dockerfile) else parsed.entries
 
 
-def _read(file: str, text: str) -> Dockerfile | ImageManifest:
+def _read(file: str, text: str) -> ParsedFile:
     return _manifest(file, text) if _is_manifest(file) else read_dockerfile(text, file)
 
 

@@ -10,7 +10,7 @@ from interlock.swap.copied import Beside, copied_files
 from interlock.swap.dockerfile import Dockerfile, Stage, Taken
 from interlock.swap.image_names import NAMES_PYTHON
 from interlock.swap.instructions import Instruction
-from interlock.swap.manifests import EXPRESSION, ImageEntry, ImageManifest
+from interlock.swap.manifests import EXPRESSION, ImageEntry, ImageManifest, ParsedFile
 from interlock.swap.uses import Use, Used, Uses
 from interlock.swap.variables import LONGEST_VALUE
 
@@ -21,7 +21,7 @@ MOST_EXPANDED = 200_000
 PLATFORM = re.compile(r"platform[\"']?\s*[:=]\s*[\"']?(linux/[\w/]+)")
 
 
-def gather_uses(parsed: Dockerfile | ImageManifest, chosen: Sequence[int], beside: Beside) -> Uses:
+def gather_uses(parsed: ParsedFile, chosen: Sequence[int], beside: Beside) -> Uses:
     """Return what the image lines of these numbers are used for, and what the files say that a Dockerfile copies."""
     if isinstance(parsed, ImageManifest):
         entries = tuple(_entry_uses(parsed, parsed.entries[index]) for index in chosen)

@@ -45,12 +45,11 @@ def image_caveats(chosen: Sequence[ImageLine], to: NewImage) -> list[Caveat]:
         texts = [text for text in _old_image_caveats(image_line, to) if text not in said]
         said |= set(texts)
         told += [Caveat(image_line.line, "; ".join(texts))] if texts else []
-        if image_line.python is not None and _older_patch(image_line.python, to):
-            text = (
-                f"{image_line.image} has Python {image_line.python.patch}, the new image {to.version}: an older patch"
-            )
+        old = image_line.python
+        if old is not None and _older_patch(old, to):
+            text = f"{image_line.image} has Python {old.patch}, the new image {to.version}: an older patch"
             told.append(Caveat(image_line.line, text, Weight.KNOW))
-        if image_line.python is not None and "onbuild" in image_line.python.name.tag.split("-"):
+        if old is not None and "onbuild" in old.name.tag.split("-"):
             text = f"{image_line.image} has ONBUILD triggers (it copies and installs by itself): write them out"
             told.append(Caveat(image_line.line, text, Weight.BREAKS))
     return told

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from interlock.swap.caveats import Caveat
+from interlock.swap.dockerfile import Dockerfile
 from interlock.swap.image_names import ImageLine, python_image
 from interlock.swap.instructions import Span, line_of
 from interlock.swap.uses import Use
@@ -56,6 +57,9 @@ class ImageManifest:
         """Return what to change in place of image lines; empty if nothing is known."""
         said = "; ".join(f"line {caveat.line}: {caveat.text}" for caveat in self.stays)
         return f"{said[:1].upper()}{said[1:]}." if said else ""
+
+
+ParsedFile = Dockerfile | ImageManifest
 
 
 def make_entry(text: str, index: int, name: str | None, span: Span, scopes: Sequence[Scope]) -> ImageEntry:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from interlock.swap.dockerfile import Dockerfile, Stage
 from interlock.swap.image_names import NewImage
 from interlock.swap.instructions import Instruction, Span, line_of
-from interlock.swap.manifests import ImageManifest
+from interlock.swap.manifests import ImageManifest, ParsedFile
 from interlock.swap.variables import NoValue, expand
 
 # Suffixes of Debian packages and of image tags: these versions are not python:X's, so they stay.
@@ -161,15 +161,18 @@ def _source(stage: Stage | None, instruction: Instruction, at: int) -> tuple[int
     return (None, True) if copied else (stage.runs.index, False)
 
 
+VersionedInstruction = tuple[Instruction, list[VersionToken]]
+
+
 @dataclass(frozen=True)
 class BrokenVersions:
     """The versions that a swap breaks, and the instructions in which they can be edited, with all their versions."""
 
     found: tuple[FoundVersion, ...]
-    instructions: tuple[tuple[Instruction, list[VersionToken]], ...] = ()
+    instructions: tuple[VersionedInstruction, ...] = ()
 
 
-def broken_versions(parsed: Dockerfile | ImageManifest, chosen: Sequence[int], to: NewImage) -> BrokenVersions:
+def broken_versions(parsed: ParsedFile, chosen: Sequence[int], to: NewImage) -> BrokenVersions:
     """Return the versions that a swap of the image lines of these numbers breaks."""
     if isinstance(parsed, ImageManifest):
         return BrokenVersions(tuple(dict.fromkeys(_in_scopes(parsed, chosen, to))))
@@ -194,7 +197,7 @@ def _in_scopes(manifest: ImageManifest, chosen: Sequence[int], to: NewImage) -> 
 
 def _versioned_instructions(
     dockerfile: Dockerfile, chosen: Collection[Stage], to: NewImage
-) -> list[tuple[Instruction, list[VersionToken]]]:
+) -> list[VersionedInstruction]:
     """Return the instructions of which a swap of the chosen stages breaks a version, with all their versions."""
     old: dict[int | None, str | None]
     old = {stage.index: stage.python.python if stage.python else None for stage in chosen}
