@@ -107,9 +107,11 @@ def _other_python(old: ImageLine, to: NewImage) -> str:
 
 
 def publisher_caveats(used: Used) -> Iterator[Caveat]:
-    """Yield what relies on the ENTRYPOINT, or on the user, of a publisher's image."""
+    """Yield what of a stage relies on the ENTRYPOINT, or on the user, of its publisher's image."""
+    if not isinstance(used.line, Stage) or used.line.python is None:
+        return
     uses, image = used.uses, used.line.image
-    publisher = used.line.python.name.repository.split("/")[-2:][0] if used.line.python else ""
+    publisher = used.line.python.name.repository.split("/")[-2:][0]
     if publisher in ENTRYPOINTS and not any(use.keyword == "ENTRYPOINT" for use in uses):
         for use in uses:
             if use.keyword == "CMD":
