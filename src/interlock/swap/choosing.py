@@ -35,10 +35,7 @@ def choose_lines(parsed: ParsedFile, name: str | None, file: str) -> list[int]:
 
 
 def _choose_stages(dockerfile: Dockerfile, name: str | None, file: str) -> list[Stage]:
-    """Return the stages that start from a Python image, all from the same Python; or the one of this name or number.
-
-    Raises SwapError if there is none, if they differ, and if the image is not known.
-    """
+    """Return the stages that start from a Python image; or the one of this name or number."""
     if not dockerfile.stages:
         raise SwapError(
             file=file,

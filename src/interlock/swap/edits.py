@@ -168,7 +168,7 @@ def _damaged_comment_error(file: str, comment: SwapComment, problem: str) -> Swa
 
 
 @dataclass(frozen=True)
-class Changes:
+class SwapEdits:
     """What a swap writes into a file, and what a person must know of that."""
 
     edits: tuple[Edit, ...]
@@ -179,16 +179,16 @@ class Changes:
 
 def swap_edits(
     before: ParsedFile, chosen: Sequence[int], to: NewImage, versioned: Sequence[VersionedInstruction]
-) -> Changes:
+) -> SwapEdits:
     """Return the edits that swap the images of the image lines of these numbers, and versions in these instructions."""
     if isinstance(before, ImageManifest):
-        return Changes(tuple(edit for index in chosen for edit in _entry_edits(before, before.entries[index], to)))
+        return SwapEdits(tuple(edit for index in chosen for edit in _entry_edits(before, before.entries[index], to)))
     stages = [before.stages[index] for index in chosen]
     images, told = _image_edits(before, stages, to)
     # What is added to a stage comes before the comment of the next one, which may be at the same place.
     added = [edit for stage in stages for edit in _uv_edits(before.text, stage)]
     versions = [*_path_edits(before.text, versioned)]
-    return Changes(
+    return SwapEdits(
         edits=(*added, *(edit for edits in images.values() for edit in edits), *versions),
         told=tuple(told),
         arguments=frozenset(name for name in images if isinstance(name, str)),
