@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 import dockerfile as buildkit
 
 from interlock.errors import SwapError
-from interlock.swap.dockerfile import parse_instructions
 from interlock.swap.files import reverted_file, swapped_dockerfile
+from interlock.swap.instructions import parse_instructions
 from tests.swap.samples import FREE, ODD_LINES
 
 LINES = [

@@ -9,7 +9,8 @@ import pytest
 
 from interlock.swap.caveats import Caveat, Weight, by_weight
 from interlock.swap.files import swapped_dockerfile
-from interlock.swap.image_names import NewImage
+from interlock.swap.image_caveats import has_older_libraries
+from interlock.swap.image_names import NewImage, parse_name
 from tests.swap.samples import FREE, PLAIN, PYPY, breaks, heavy
 
 
@@ -413,3 +414,42 @@ def test_of_a_file_of_two_lines_three_things_are_said_at_most(image: str) -> Non
     text = f"FROM {image}\nRUN apt-get install -y libgl1-mesa-glx netcat && pip install x\n"
     for to in (FREE, PLAIN, replace(PLAIN, unoptimised=True, reference="localhost/x")):
         assert len(by_weight(swapped_dockerfile(text, to, None, paths=False).warnings)) <= 3
+
+
+@pytest.mark.parametrize(
+    ("image", "trixie", "bookworm"),
+    [
+        ("ubuntu:22.04", True, True),
+        ("ubuntu:24.10", True, False),
+        ("ubuntu:25.04", False, False),
+        ("ubuntu:noble", True, False),
+        ("nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04", True, True),
+        ("nvidia/cuda:12.8.0-base-ubi9", True, True),
+        ("registry.access.redhat.com/ubi9/ubi-minimal:9.4", True, True),
+        ("redhat/ubi10", True, False),
+        ("quay.io/centos/centos:stream9", True, True),
+        ("rockylinux/rockylinux:9.3", True, True),
+        ("amazonlinux:2023", True, True),
+        ("fedora:42", False, False),
+        ("gcr.io/distroless/cc-debian12:nonroot", True, False),
+        ("gcr.io/distroless/cc-debian13", False, False),
+        ("debian:12-slim", True, False),
+        ("node:22-bookworm", True, False),
+        ("alpine:3.22", True, True),
+        ("cgr.dev/chainguard/wolfi-base", False, False),
+        ("nginx", False, False),
+    ],
+)
+def test_a_system_with_an_older_c_library_is_told_by_its_name(image: str, trixie: bool, bookworm: bool) -> None:
+    assert has_older_libraries(parse_name(image), "trixie") == trixie
+    assert has_older_libraries(parse_name(image), "bookworm") == bookworm
+
+
+@pytest.mark.parametrize(
+    "manager", ["dnf install -y", "microdnf install -y", "yum install -y", "apk add", "zypper install"]
+)
+def test_another_systems_package_manager_is_told_where_it_is_swapped_all_the_same(manager: str) -> None:
+    text = f"FROM company/base AS a\nRUN {manager} python3.12 x\n"
+    result = swapped_dockerfile(text, PLAIN, "a", paths=True)
+    assert [one.line for one in result.warnings if one.weight is Weight.BREAKS] == [2]
+    assert result.paths == ()

@@ -19,8 +19,8 @@ import pytest
 from interlock.catalog.project import load
 from interlock.errors import SwapError
 from interlock.swap import files
-from interlock.swap.beside import beside
 from interlock.swap.caveats import Weight
+from interlock.swap.copied import beside
 from interlock.swap.image_names import NewImage, new_image
 from tests.builders import ROOT
 

@@ -303,7 +303,7 @@ def test_yaml_that_the_parser_gives_up_on_is_refused_with_a_sentence(monkeypatch
 
     monkeypatch.setattr("ruamel.yaml.YAML.compose_all", give_up)
     with pytest.raises(SwapError, match=r"compose\.yaml.*\bNotImplementedError\b"):
-        yaml_files.values_of("given: up\n", "compose.yaml")
+        yaml_files.read_manifest("given: up\n", "compose.yaml")
 
 
 @pytest.mark.parametrize(

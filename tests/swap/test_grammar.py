@@ -8,9 +8,10 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from interlock.errors import SwapError
-from interlock.swap.dockerfile import parse_instructions, read_dockerfile
+from interlock.swap.dockerfile import read_dockerfile
 from interlock.swap.files import reverted_file, swapped_dockerfile
 from interlock.swap.image_names import NewImage
+from interlock.swap.instructions import parse_instructions
 from tests.swap.differential import buildkits, counted, ours
 from tests.swap.grammar import grammatical
 from tests.swap.samples import FREE, PLAIN

@@ -7,9 +7,10 @@ import time
 import pytest
 
 from interlock.swap import paths
-from interlock.swap.dockerfile import parse_instructions, read_dockerfile
+from interlock.swap.dockerfile import read_dockerfile
 from interlock.swap.files import reverted_file, swapped_dockerfile
 from interlock.swap.image_names import NewImage
+from interlock.swap.instructions import parse_instructions
 from interlock.swap.paths import FoundVersion
 from tests.swap.samples import FREE, PLAIN, PYPY
 

@@ -21,8 +21,8 @@ from interlock.engine.docker import connect
 from interlock.errors import StoreError, SwapError, UsageError, missing_option
 from interlock.results.json_documents import CheckedLine, SwapCaveat, Swapped, SwappedFile, SwapVersion
 from interlock.swap import checks, files
-from interlock.swap.beside import beside
 from interlock.swap.caveats import Caveat, Weight, by_weight
+from interlock.swap.copied import beside
 from interlock.swap.edits import SWAP_COMMENT
 from interlock.swap.files import PlannedFile, SwapPlan, plan, remove_temporaries
 from interlock.swap.writing import FileChange, replace_files

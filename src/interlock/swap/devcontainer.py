@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from interlock.errors import SwapError
-from interlock.swap.caveats import Caveat, Use, Weight
-from interlock.swap.dockerfile import BOM, Span, line_of
+from interlock.swap.caveats import Caveat, Weight
+from interlock.swap.instructions import BOM, Span, line_of
 from interlock.swap.manifests import ImageManifest, Scope, make_entry
-from interlock.swap.other_pythons import FEATURE
+from interlock.swap.uses import FEATURE, Use
 
 BUILT_INSTEAD = {
     "dockerFile": "it builds {}: swap that file",

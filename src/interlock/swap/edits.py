@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from interlock.errors import SwapError
-from interlock.swap.beside import Beside
 from interlock.swap.caveats import Caveat, Weight
-from interlock.swap.dockerfile import BOM, Argument, Dockerfile, Instruction, Span, Stage, line_of
+from interlock.swap.dockerfile import Argument, Dockerfile, Stage
 from interlock.swap.image_names import Maker, NewImage
-from interlock.swap.paths import ANY_STAGE, FoundVersion, VersionToken, version_tokens, versioned_instructions
-from interlock.swap.stage_caveats import caveats
+from interlock.swap.instructions import BOM, Instruction, Span, line_of
+from interlock.swap.manifests import ImageEntry, ImageManifest, ParsedFile
+from interlock.swap.paths import ANY_STAGE, VersionedInstruction, version_tokens
 from interlock.untrusted import parse_json
 
 WAS, PATHS_WERE, ADDED = "was", "paths were", "added"
@@ -41,18 +41,22 @@ class Edit:
     text: str
 
 
+@dataclass(frozen=True)
 class Edits:
     """Edits of a text, which must not overlap; those at one position keep their order."""
 
-    def __init__(self, text: str, edits: Iterable[Edit]) -> None:
-        self.text = text
-        self.edits = sorted(edits, key=lambda edit: edit.span.start)
+    text: str
+    edits: Sequence[Edit]
+
+    @cached_property
+    def _in_order(self) -> list[Edit]:
+        return sorted(self.edits, key=lambda edit: edit.span.start)
 
     @cached_property
     def applied(self) -> str:
         """Return the text with all edits."""
         parts, at = [], 0
-        for edit in self.edits:
+        for edit in self._in_order:
             if edit.span.start < at:
                 line = line_of(self.text, edit.span.start)
                 raise SwapError(found=f"two images overlap in line {line}", todo="Write each on a line of its own.")
@@ -64,7 +68,7 @@ class Edits:
     def _lines(self) -> list[tuple[int, int, int]]:
         """Return of each edit the line in the text, how many line ends it takes away, and how many it brings."""
         held, line, at = [], 1, 0
-        for edit in self.edits:
+        for edit in self._in_order:
             line += self.text.count("\n", at, edit.span.start)
             at = edit.span.start
             held.append((line, edit.span.of(self.text).count("\n"), edit.text.count("\n")))
@@ -74,7 +78,7 @@ class Edits:
     def changed(self) -> tuple[int, ...]:
         """Return the numbers of the lines, of the text with all edits, that an edit has written."""
         lines, shift = set[int](), 0
-        for (line, gone, come), edit in zip(self._lines, self.edits, strict=True):
+        for (line, gone, come), edit in zip(self._lines, self._in_order, strict=True):
             lines |= {
                 line + shift + further for further in range(len(edit.text.split("\n")) - edit.text.endswith("\n"))
             }
@@ -99,7 +103,7 @@ class SwapComment:
     span: Span
 
 
-def comment_edit(text: str, line_start: int, said: str, sign: str = "#") -> Edit:
+def _comment_edit(text: str, line_start: int, said: str, sign: str = "#") -> Edit:
     """Return the edit that puts a swap comment above the line that starts there, with this line's line end."""
     return Edit(Span(line_start, line_start), f"{sign} interlock: {said}{_line_end(text, line_start)}")
 
@@ -130,12 +134,12 @@ def swap_comments(text: str) -> dict[int, list[SwapComment]]:
     return comments | ({0: above} if above else {})
 
 
-def encode_original(raw: str) -> str:
+def _encode_original(raw: str) -> str:
     """Return the text in a form that fits into a comment."""
     return raw if PLAIN.fullmatch(raw) else JSON_PREFIX + json.dumps(raw)
 
 
-def decode_original(content: str) -> str | None:
+def _decode_original(content: str) -> str | None:
     """Return the original text of a comment; None if the comment is damaged."""
     if not content.startswith(JSON_PREFIX):
         return content
@@ -146,15 +150,15 @@ def decode_original(content: str) -> str | None:
     return raw if isinstance(raw, str) else None
 
 
-def restoring_edits(span: Span, content: str, comment: SwapComment, file: str) -> list[Edit]:
+def _restoring_edits(span: Span, content: str, comment: SwapComment, file: str) -> list[Edit]:
     """Return the edits that put an original text back and take its comment away."""
-    raw = decode_original(content)
+    raw = _decode_original(content)
     if raw is None:
-        raise damaged_comment_error(file, comment, "cannot be decoded")
+        raise _damaged_comment_error(file, comment, "cannot be decoded")
     return [Edit(comment.span, ""), Edit(span, raw)]
 
 
-def damaged_comment_error(file: str, comment: SwapComment, problem: str) -> SwapError:
+def _damaged_comment_error(file: str, comment: SwapComment, problem: str) -> SwapError:
     """Return the error for a swap comment that cannot be used."""
     return SwapError(
         file=f"{file}:{comment.line}",
@@ -164,48 +168,43 @@ def damaged_comment_error(file: str, comment: SwapComment, problem: str) -> Swap
 
 
 @dataclass(frozen=True)
-class SwapResult:
-    """A file after a swap, with warnings and versions; their lines are those of the file before the swap."""
+class SwapEdits:
+    """What a swap writes into a file, and what a person must know of that."""
 
-    text: str
-    changed: tuple[int, ...]  # lines of the new text that the swap has written
-    warnings: tuple[Caveat, ...]
-    paths: tuple[FoundVersion, ...]
+    edits: tuple[Edit, ...]
+    told: tuple[Caveat, ...] = ()
     arguments: frozenset[str] = frozenset()  # ARGs whose default is the new image now
-    only_images_of: tuple[int, ...] = ()  # the stages, if nothing else is edited; numbers from 0
+    only_images: bool = False  # of a Dockerfile: nothing but images is edited
 
 
-def swapped_stages(  # noqa: PLR0913  the file with its folder, what of it, and what is asked
-    before: Dockerfile, indexes: Sequence[int], back: Edits, to: NewImage, *, paths: bool, beside: Beside
-) -> SwapResult:
-    """Swap the images of the stages of these numbers, in a Dockerfile to which `back` leads.
-
-    With `paths` versions in paths, commands and names of wheels are edited too.
-    """
-    chosen = [before.stages[index] for index in indexes]
-    versioned = versioned_instructions(before, chosen, to)
-    images, told = _image_edits(before, chosen, to)
+def swap_edits(
+    before: ParsedFile, chosen: Sequence[int], to: NewImage, versioned: Sequence[VersionedInstruction]
+) -> SwapEdits:
+    """Return the edits that swap the images of the image lines of these numbers, and versions in these instructions."""
+    if isinstance(before, ImageManifest):
+        return SwapEdits(tuple(edit for index in chosen for edit in _entry_edits(before, before.entries[index], to)))
+    stages = [before.stages[index] for index in chosen]
+    images, told = _image_edits(before, stages, to)
     # What is added to a stage comes before the comment of the next one, which may be at the same place.
-    added = [edit for chosen_stage in chosen for edit in _uv_edits(before.text, chosen_stage)]
-    versions = [*_path_edits(before.text, versioned)] if paths else []
-    made = Edits(before.text, [*added, *(edit for edits in images.values() for edit in edits), *versions])
-    warnings = sorted(dict.fromkeys([*caveats(before, chosen, to, beside), *told]), key=lambda warning: warning.line)
-    changes = (token.change for _, tokens in versioned for token in tokens if token.change is not None)
-    return replace(
-        result_of(made, back, warnings, (replace(change, edited=change.edited and paths) for change in changes)),
+    added = [edit for stage in stages for edit in _uv_edits(before.text, stage)]
+    versions = [*_path_edits(before.text, versioned)]
+    return SwapEdits(
+        edits=(*added, *(edit for edits in images.values() for edit in edits), *versions),
+        told=tuple(told),
         arguments=frozenset(name for name in images if isinstance(name, str)),
-        only_images_of=() if added or versions or back.edits else tuple(indexes),
+        only_images=not added and not versions,
     )
 
 
-def result_of(made: Edits, back: Edits, warnings: Iterable[Caveat], versions: Iterable[FoundVersion]) -> SwapResult:
-    """Return a swap's result; `back` leads from the file as it is to the one that was edited."""
-    return SwapResult(
-        text=made.applied,
-        changed=made.changed,
-        warnings=tuple(replace(warning, line=back.line_before(warning.line)) for warning in warnings),
-        paths=tuple(replace(version, line=back.line_before(version.line)) for version in versions),
-    )
+def _entry_edits(manifest: ImageManifest, entry: ImageEntry, to: NewImage) -> Iterator[Edit]:
+    """Yield the edits of an entry: a comment above the line with its indentation, and the image."""
+    text, variable = manifest.text, entry.default
+    start = text.rfind("\n", 0, entry.span.start) + 1
+    start += text.startswith(BOM, start)
+    line = text[start : entry.span.start]
+    indent = line[: len(line) - len(line.lstrip(" \t"))]
+    yield _comment_edit(text, start, f"{WAS} {_encode_original(entry.span.of(text))}", indent + manifest.sign)
+    yield Edit(entry.span, f"${{{variable.name}{variable.operator}{to.reference}}}" if variable else to.reference)
 
 
 def _image_edits(
@@ -236,7 +235,7 @@ def _image_edits(
     return edits, told
 
 
-def whole_lines_end(text: str, instruction: Instruction) -> int:
+def _whole_lines_end(text: str, instruction: Instruction) -> int:
     """Return where the line after an instruction starts; the end of the text without one."""
     end = text.find("\n", instruction.pieces[-1].end)
     return end + 1 if end >= 0 else len(text)
@@ -244,17 +243,17 @@ def whole_lines_end(text: str, instruction: Instruction) -> int:
 
 def _uv_edits(text: str, stage: Stage) -> Iterator[Edit]:
     """Yield the edit that brings uv into a stage whose image had it; what ends with FROM needs none."""
-    at = whole_lines_end(text, stage.instruction)
+    at = _whole_lines_end(text, stage.instruction)
     if stage.python is not None and stage.python.maker is Maker.UV and text[at - 1 : at] == "\n":
         ending = _line_end(text, stage.instruction.start)
-        said = comment_edit(text, stage.instruction.start, f"{ADDED} uv").text
+        said = _comment_edit(text, stage.instruction.start, f"{ADDED} uv").text
         yield Edit(Span(at, at), f"{said}{UV_COPY.format(stage.image)}{ending}")
 
 
 def _arg_edits(text: str, argument: Argument, to: NewImage) -> Iterator[Edit]:
     quote = argument.raw[0] if argument.raw[:1] in {'"', "'"} and argument.raw[-1] == argument.raw[0] else ""
-    was = f"{WAS} {argument.name}={encode_original(argument.raw)}"
-    yield comment_edit(text, argument.instruction.start, was)
+    was = f"{WAS} {argument.name}={_encode_original(argument.raw)}"
+    yield _comment_edit(text, argument.instruction.start, was)
     yield Edit(argument.span, f"{quote}{to.reference}{quote}")
 
 
@@ -263,11 +262,11 @@ def _from_edits(text: str, stage: Stage, to: NewImage) -> Iterator[Edit]:
     new = to.reference
     if stage.default is not None and raw == stage.token.text:
         new = f"${{{stage.default.name}{stage.default.operator}{to.reference}}}"
-    yield comment_edit(text, stage.instruction.start, f"{WAS} {encode_original(raw)}")
+    yield _comment_edit(text, stage.instruction.start, f"{WAS} {_encode_original(raw)}")
     yield Edit(stage.token.span, new)
 
 
-def _path_edits(text: str, versioned: Sequence[tuple[Instruction, Sequence[VersionToken]]]) -> Iterator[Edit]:
+def _path_edits(text: str, versioned: Sequence[VersionedInstruction]) -> Iterator[Edit]:
     """Yield the edits of versions; the one comment of an instruction keeps those of stages that were swapped before."""
     above = swap_comments(text)
     for instruction, tokens in versioned:
@@ -277,17 +276,33 @@ def _path_edits(text: str, versioned: Sequence[tuple[Instruction, Sequence[Versi
         was = [token.text if token.change and token.change.edited else LEFT_ALONE for token in tokens]
         held = next((other for other in above.get(instruction.line, []) if other.kind == PATHS_WERE), None)
         if held is None:
-            yield comment_edit(text, instruction.start, " ".join([PATHS_WERE, *was]))
+            yield _comment_edit(text, instruction.start, " ".join([PATHS_WERE, *was]))
         else:
             both = [old if new == LEFT_ALONE else new for new, old in zip(was, held.content.split(), strict=True)]
             yield Edit(held.span, held.span.of(text).replace(held.content, " ".join(both)))
         yield from edited
 
 
-def undo_edits(dockerfile: Dockerfile, chosen: Collection[int] | None, file: str) -> list[Edit]:
-    """Return the edits that take back the swap of the stages of these numbers (ANY_STAGE: what is above), or of all."""
-    everything = (ANY_STAGE, *range(len(dockerfile.stages)))
-    return [*_Reversal(dockerfile, frozenset(everything if chosen is None else chosen), file).edits()]
+def undo_edits(parsed: ParsedFile, chosen: Collection[int] | None, file: str) -> list[Edit]:
+    """Return the edits that take back the swap of the image lines of these numbers, or of all.
+
+    SwapError if a comment of a swap does not fit the line below it.
+    """
+    if isinstance(parsed, ImageManifest):
+        return _entries_undone(parsed, chosen, file)
+    everything = (ANY_STAGE, *range(len(parsed.stages)))
+    return [*_Reversal(parsed, frozenset(everything if chosen is None else chosen), file).edits()]
+
+
+def _entries_undone(manifest: ImageManifest, chosen: Collection[int] | None, file: str) -> list[Edit]:
+    edits: list[Edit] = []
+    for line, above in swap_comments(manifest.text).items():
+        entries = [entry for entry in manifest.entries if entry.line == line]
+        if len(above) > 1 or len(entries) != 1 or above[0].kind != WAS:
+            raise _damaged_comment_error(file, above[-1], "is not above a line that names one image")
+        if chosen is None or entries[0].index in chosen:
+            edits += _restoring_edits(entries[0].span, above[0].content, above[0], file)
+    return edits
 
 
 @dataclass(frozen=True)
@@ -317,12 +332,12 @@ class _Reversal:
             raise self._damaged(left[0], "has no instruction below it")
 
     def _damaged(self, comment: SwapComment, problem: str) -> SwapError:
-        return damaged_comment_error(self.file, comment, problem)
+        return _damaged_comment_error(self.file, comment, problem)
 
     def _addition(self, stage: Stage | None, instruction: Instruction, comment: SwapComment) -> list[Edit]:
         if stage is None or instruction.keyword != "COPY":
             raise self._damaged(comment, "is not above an instruction that a swap adds")
-        whole = Span(comment.span.start, whole_lines_end(self.dockerfile.text, instruction))
+        whole = Span(comment.span.start, _whole_lines_end(self.dockerfile.text, instruction))
         return [Edit(whole, "")] if stage.index in self.chosen else []
 
     def _image(self, stage: Stage | None, instruction: Instruction, comment: SwapComment) -> list[Edit]:
@@ -334,7 +349,7 @@ class _Reversal:
             if default is None:
                 raise self._damaged(comment, "belongs to an image, and the line below names none")
             span, users = default.span, self.dockerfile.users.get(name, frozenset({ANY_STAGE}))
-        return restoring_edits(span, raw, comment, self.file) if users <= self.chosen else []
+        return _restoring_edits(span, raw, comment, self.file) if users <= self.chosen else []
 
     def _versions(self, stage: Stage | None, instruction: Instruction, comment: SwapComment) -> list[Edit]:
         """Return the edits that restore the versions of the chosen stages; the comment keeps those of other stages."""

@@ -4,32 +4,47 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from interlock.errors import LeftError, StoreError, SwapError
-from interlock.swap import edits, manifests
-from interlock.swap.beside import Beside, nothing
 from interlock.swap.caveats import Caveat
-from interlock.swap.chosen_stages import STAGE_NOUN, choose_stages
+from interlock.swap.choosing import STAGE_NOUN, choose_lines, require_image_line
+from interlock.swap.copied import Beside, nothing
 from interlock.swap.devcontainer import read_devcontainer
 from interlock.swap.dockerfile import Dockerfile, Stage, read_dockerfile
-from interlock.swap.edits import WAS, Edit, Edits, SwapResult, swap_comments
-from interlock.swap.image_names import ImageLine, NewImage, require_image_line
-from interlock.swap.manifests import ImageEntry, ImageManifest
-from interlock.swap.paths import ANY_STAGE, FoundVersion
+from interlock.swap.edits import WAS, Edits, swap_comments, swap_edits, undo_edits
+from interlock.swap.gathering import gather_uses
+from interlock.swap.image_caveats import between_caveats, image_caveats, publisher_caveats
+from interlock.swap.image_names import ImageLine, NewImage
+from interlock.swap.manifests import ImageManifest, ParsedFile
+from interlock.swap.needs import difference_caveats, needs_caveats
+from interlock.swap.other_pythons import other_pythons
+from interlock.swap.paths import ANY_STAGE, FoundVersion, broken_versions
+from interlock.swap.uses import Use, Uses
 from interlock.swap.writing import TEMPORARY, FileChange, read_file
-from interlock.swap.yaml_files import read_manifest, values_of
+from interlock.swap.yaml_files import read_manifest, require_values_unchanged
 
 YAML_ENDS = (".yml", ".yaml")
 JSON_ENDS = (".json", ".jsonc")
 
+AnyFile = TypeVar("AnyFile", bound=ParsedFile)
 
-AnyFile = TypeVar("AnyFile", bound=Dockerfile | ImageManifest)
+
+@dataclass(frozen=True)
+class SwapResult:
+    """A file after a swap, with warnings and versions; their lines are those of the file before the swap."""
+
+    text: str
+    changed: tuple[int, ...]  # lines of the new text that the swap has written
+    warnings: tuple[Caveat, ...]
+    paths: tuple[FoundVersion, ...]
+    arguments: frozenset[str] = frozenset()  # ARGs whose default is the new image now
+    only_images_of: tuple[int, ...] = ()  # the stages, if nothing else is edited; numbers from 0
 
 
 def swapped_file(  # noqa: PLR0913  the file, its folder, and what is asked
@@ -39,13 +54,7 @@ def swapped_file(  # noqa: PLR0913  the file, its folder, and what is asked
     if not _is_manifest(file):
         return swapped_dockerfile(text, to, stage, paths=paths, file=file, beside=beside)
     read = partial(_manifest, file)
-    before, indexes, back = _before_swap(read(text), read, stage, file)
-    chosen = [before.entries[index] for index in indexes]
-    made = Edits(before.text, [edit for entry in chosen for edit in manifests.entry_edits(before, entry, to)])
-    _check_values_unchanged(file, before, made.applied, chosen)
-    versions = [version for entry in chosen for version in manifests.versions_in_scope(before.text, entry, to)]
-    warnings = manifests.entry_caveats(before, chosen, to)
-    return edits.result_of(made, back, dict.fromkeys(warnings), dict.fromkeys(versions))
+    return _swapped(read(text), read, file, to, stage, paths=paths, beside=beside)
 
 
 def swapped_dockerfile(  # noqa: PLR0913  the file, its folder, and what is asked
@@ -57,8 +66,40 @@ def swapped_dockerfile(  # noqa: PLR0913  the file, its folder, and what is aske
     swapped.
     """
     read = partial(read_dockerfile, file=file)
-    before, indexes, back = _before_swap(read(text, grown=1), read, stage, file)
-    return edits.swapped_stages(before, indexes, back, to, paths=paths, beside=beside)
+    return _swapped(read(text, grown=1), read, file, to, stage, paths=paths, beside=beside)
+
+
+def _swapped(  # noqa: PLR0913  the file, its folder, and what is asked
+    now: AnyFile,
+    read: Callable[[str], AnyFile],
+    file: str,
+    to: NewImage,
+    stage: str | None,
+    *,
+    paths: bool,
+    beside: Beside,
+) -> SwapResult:
+    before, chosen, back = _before_swap(now, read, stage, file)
+    versions = broken_versions(before, chosen, to)
+    changes = swap_edits(before, chosen, to, versions.instructions if paths else ())
+    made = Edits(before.text, changes.edits)
+    if isinstance(before, ImageManifest) and file.lower().endswith(YAML_ENDS):
+        require_values_unchanged(before, made.applied, chosen, file)
+    uses = gather_uses(before, chosen, beside)
+    told = [*dict.fromkeys([*_caveats(uses, to), *changes.told])]
+    if isinstance(before, Dockerfile):
+        told.sort(key=lambda caveat: caveat.line)
+    return SwapResult(
+        text=made.applied,
+        changed=made.changed,
+        warnings=tuple(replace(caveat, line=back.line_before(caveat.line)) for caveat in told),
+        paths=tuple(
+            replace(version, line=back.line_before(version.line), edited=version.edited and paths)
+            for version in versions.found
+        ),
+        arguments=changes.arguments,
+        only_images_of=tuple(chosen) if changes.only_images and not back.edits else (),
+    )
 
 
 def _before_swap(
@@ -68,24 +109,31 @@ def _before_swap(
 
     They are chosen by the images from before all swaps. What was never swapped is not read again.
     """
-    everything = _undo_edits(now, None, file)
+    everything = undo_edits(now, None, file)
     original = read(Edits(now.text, everything).applied) if everything else now
-    chosen = [line.index for line in _choose(original, stage, file)]
-    back = _undo_edits(now, {ANY_STAGE, *chosen}, file)
+    chosen = choose_lines(original, stage, file)
+    back = undo_edits(now, {ANY_STAGE, *chosen}, file)
     before = original if back == everything else read(Edits(now.text, back).applied)
     return before, chosen, Edits(now.text, back)
 
 
-def _choose(parsed: Dockerfile | ImageManifest, stage: str | None, file: str) -> Sequence[ImageLine]:
-    if isinstance(parsed, Dockerfile):
-        return choose_stages(parsed, stage, file)
-    return manifests.choose_entries(parsed, stage, file)
-
-
-def _undo_edits(parsed: Dockerfile | ImageManifest, chosen: Collection[int] | None, file: str) -> list[Edit]:
-    if isinstance(parsed, Dockerfile):
-        return edits.undo_edits(parsed, chosen, file)
-    return manifests.revert_edits(parsed, chosen, file)
+def _caveats(uses: Uses, to: NewImage) -> list[Caveat]:
+    """Return what a person must know about a swap: of the images, of what lines need and take, and of what stays."""
+    told = image_caveats([used.line for used in uses.lines], to)
+    of_publishers = [caveat for used in uses.lines for caveat in publisher_caveats(used)]
+    between = [*between_caveats(uses, to)]
+    for instruction in (taken.instruction for _, taken in uses.leaving):
+        told += difference_caveats(Use(instruction.line, instruction.said, instruction.keyword), to)
+    lines = {caveat.line for caveat in (*between, *told)}
+    told += [
+        Caveat(line, f"still takes files from {name}: a swap edits the images of FROM lines alone")
+        for line, name in uses.named
+        if line not in lines
+    ]
+    for used in uses.lines:
+        told += needs_caveats(used, to)
+        told += other_pythons(used, to)
+    return [*told, *between, *of_publishers, *uses.stays]
 
 
 def reverted_file(file: str, text: str, stage: str | None = None) -> str:
@@ -96,7 +144,7 @@ def reverted_file(file: str, text: str, stage: str | None = None) -> str:
     now = _read(file, text)
     noun = STAGE_NOUN if isinstance(now, Dockerfile) else now.noun
     chosen = None if stage is None else [require_image_line(_lines(now), stage, noun, file).index]
-    return Edits(text, _undo_edits(now, chosen, file)).applied
+    return Edits(text, undo_edits(now, chosen, file)).applied
 
 
 def lines_to_swap(file: str, text: str, stage: str | None) -> list[ImageLine]:
@@ -116,11 +164,11 @@ def swapped_lines(file: str, text: str) -> list[ImageLine]:
     ]
 
 
-def _lines(parsed: Dockerfile | ImageManifest) -> Sequence[ImageLine]:
+def _lines(parsed: ParsedFile) -> Sequence[ImageLine]:
     return parsed.stages if isinstance(parsed, Dockerfile) else parsed.entries
 
 
-def _read(file: str, text: str) -> Dockerfile | ImageManifest:
+def _read(file: str, text: str) -> ParsedFile:
     return _manifest(file, text) if _is_manifest(file) else read_dockerfile(text, file)
 
 
@@ -131,26 +179,6 @@ def _is_manifest(file: str) -> bool:
 
 def _manifest(file: str, text: str) -> ImageManifest:
     return read_manifest(text, file) if file.lower().endswith(YAML_ENDS) else read_devcontainer(text, file)
-
-
-def _check_values_unchanged(file: str, before: ImageManifest, after: str, chosen: Sequence[ImageEntry]) -> None:
-    """Raise SwapError if the edits change any other value: a comment within a string of several lines is part of it."""
-    if not file.lower().endswith(YAML_ENDS):
-        return
-    entries = _manifest(file, after).entries
-    old, new = values_of(before.text, file), values_of(after, file)
-    swapped = {
-        (entry.span.of(before.text), entries[entry.index].span.of(after))
-        for entry in chosen
-        if entry.index < len(entries)
-    }
-    same = all(pair[0] == pair[1] or pair in swapped for pair in zip(old, new, strict=False))
-    if len(old) != len(new) or len(entries) != len(before.entries) or not same:
-        raise SwapError(
-            file=f"{file}:{chosen[0].line}",
-            found="the line is within a text of several lines, so no comment fits above it",
-            todo="Write the image on a line of its own.",
-        )
 
 
 # What builders look for where nothing is named, the first one first.

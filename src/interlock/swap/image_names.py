@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TypeVar
 
 from interlock.catalog.variants import SourceKind, Variant
-from interlock.errors import SwapError, nearest
 
 # Debian releases, as in the tags of official images, the oldest first.
 SUITES = ("jessie", "stretch", "buster", "bullseye", "bookworm", "trixie", "forky", "duke", "sid")
@@ -65,6 +64,24 @@ WITH_PYTHON = re.compile(
 )
 # What shows Python in the name or tag of another image: `uv:python3.12-bookworm`.
 NAMES_PYTHON = re.compile(r"python|pypy|conda", re.IGNORECASE)
+# What to do about images that no variant's can replace, by their names.
+KNOWN_BASES = (
+    (
+        re.compile(r"(?:^|/)playwright"),
+        "A variant's image has no browsers: start from python:X-slim, swap that, and add "
+        "`RUN pip install playwright && playwright install --with-deps`.",
+    ),
+    (
+        re.compile(r"(?:^|/)(?:nvidia|pytorch|tensorflow|vllm|rapidsai)/"),
+        "A variant's image is Debian without CUDA: start from python:X-slim, with CUDA's libraries as packages of pip "
+        "(torch brings them), and swap that.",
+    ),
+    (
+        re.compile(r"(?:^|/)(?:ubi\d|ubi-|centos|rocky|rockylinux|almalinux|oraclelinux|amazonlinux|fedora)"),
+        "A variant's image is Debian: start from python:X-slim, with packages of apt-get in place of dnf's, "
+        "and swap that.",
+    ),
+)
 
 
 class Flavour(StrEnum):
@@ -100,6 +117,11 @@ class ImageName:
     @property
     def untagged(self) -> str:
         return f"{self.registry}/{self.repository}" if self.registry else self.repository
+
+    @property
+    def instead(self) -> str:
+        """Return what to do about an image that is known, with a blank behind it; empty for any other."""
+        return next((f"{todo} " for base, todo in KNOWN_BASES if base.search(self.repository)), "")
 
 
 @dataclass(frozen=True)
@@ -146,6 +168,16 @@ class NewImage:
     def command(self) -> str:
         """Return the interpreter's command: python3.14t."""
         return f"{self.implementation}{self.python}"
+
+    @property
+    def is_for(self) -> str:
+        """Return what its architectures are."""
+        return f"{self.reference} is for {' and '.join(self.platforms)} alone"
+
+    def way_out(self, difference: str) -> str:
+        """Return why it does without something, and which variant has it."""
+        out = f"; use {self.ways_out[difference]}" if difference in self.ways_out else ""
+        return f"{self.differences[difference]}{out}"
 
     @property
     def pinned(self) -> bool:
@@ -336,36 +368,3 @@ def find_image_line(image_lines: Sequence[AnyImageLine], name: str) -> AnyImageL
     if named:
         return named[-1]
     return image_lines[int(name)] if re.fullmatch("[0-9]{1,5}", name) and int(name) < len(image_lines) else None
-
-
-def require_image_line(image_lines: Sequence[AnyImageLine], name: str, noun: str, file: str) -> AnyImageLine:
-    """Return the image line of this name or number; raise SwapError with the known ones otherwise."""
-    image_line = find_image_line(image_lines, name)
-    if image_line is not None:
-        return image_line
-    known = [image_line.name or str(image_line.index) for image_line in image_lines]
-    raise SwapError(file=file, found=f"there is no {noun} '{name}'", todo=nearest(name, known))
-
-
-def agreeing_image_lines(image_lines: Sequence[AnyImageLine], noun: str, file: str) -> list[AnyImageLine]:
-    """Return all whose image is Python and nothing else; raise SwapError if they are different Pythons."""
-    chosen = [image_line for image_line in image_lines if image_line.swappable]
-    if len({image_line.python.agrees_on for image_line in chosen if image_line.python}) > 1:
-        each = ", ".join(f"{image_line.label} (line {image_line.line}) is {image_line.image}" for image_line in chosen)
-        raise SwapError(
-            file=file,
-            found=f"its {noun}s start from different Pythons: {each}",
-            todo=f"Name the {noun} to swap with --stage, or use one Python in all.",
-        )
-    return chosen
-
-
-def refuse_windows(chosen: Sequence[ImageLine], file: str) -> None:
-    """Raise SwapError for an image of Windows, which no image for Linux can replace."""
-    for image_line in chosen:
-        if image_line.python is not None and image_line.python.flavour is Flavour.WINDOWS:
-            raise SwapError(
-                file=f"{file}:{image_line.line}",
-                found=f"{image_line.image} is an image of Windows",
-                todo="Interlock's images are for Linux: leave this one, or name another with --stage.",
-            )

@@ -5,21 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from interlock.swap.caveats import (
-    AT_COMMAND,
-    DEBIAN_PYTHON,
-    EMBEDDING,
-    LIBPYTHON,
-    Caveat,
-    Use,
-    Weight,
-    apt_packages,
-    way_out,
-)
+from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.image_names import NewImage, PythonImage
+from interlock.swap.uses import AT_COMMAND, FEATURE, STEP, Use, Used
 
-FEATURE = "feature"  # of a devcontainer, as the keyword of a use
-STEP = "step"  # of a workflow of GitHub's: the action, and behind it what it is told
 # What makes uv take another interpreter although the image names its own in UV_PYTHON.
 UV_OTHER = re.compile(
     r"\buv\s+python\s+(?:install|pin)\b|--managed-python\b|UV_MANAGED_PYTHON=|UV_PYTHON_PREFERENCE=\"?only-managed"
@@ -69,6 +58,10 @@ FIRST_IN_PATH = re.compile(r"(?:[\w.-]+/setup-python|pdm-project/setup-pdm|deads
 OWN_ENVIRONMENT = re.compile(r"(?:conda-incubator/setup-miniconda|mamba-org/setup-micromamba|prefix-dev/setup-pixi)@")
 SETUP_UV = re.compile(r"astral-sh/setup-uv@.*\bpython-version=(\S+)")
 PATH_STAYS = "update-environment=false"
+DEBIAN_PYTHON = {"bookworm": "3.11", "trixie": "3.13"}
+# Of Debian, with its own libpython, and that itself.
+EMBEDDING = re.compile(r"(?:uwsgi-plugin-(?:asyncio-)?python3|libapache2-mod-wsgi-py3)(?:=\S*)?")
+LIBPYTHON = re.compile(r"libpython3(?:\.\d+)?(?:-dev)?(?:=\S*)?")
 # Debian's packages of one Python, and what other programs run it by, whatever comes first in PATH.
 DEBIANS = re.compile(r"(?:lib)?python(3\.\d+)(?:-[a-z-]+)?(?:=\S*)?")
 # pip and uv, told the Python to fetch wheels for.
@@ -83,9 +76,10 @@ NAMED_ENVIRONMENT = re.compile(
 )
 
 
-def other_pythons(uses: Sequence[Use], old: PythonImage | None, to: NewImage) -> Iterator[Caveat]:
+def other_pythons(used: Used, to: NewImage) -> Iterator[Caveat]:
     """Yield which lines take another Python than the new image's, or ask for one that it has not."""
-    for use in uses:
+    old = used.line.python
+    for use in used.uses:
         yield from _other_pythons(use, to)
         yield from _of_a_step(use, to)
         if use.runs:
@@ -93,7 +87,7 @@ def other_pythons(uses: Sequence[Use], old: PythonImage | None, to: NewImage) ->
             yield from _fetched_for_another(use, to)
             yield from _named_environments(use, old, to)
     if old is None or old.agrees_on != (to.implementation, to.python):
-        yield from _projects_choices(uses, to)
+        yield from _projects_choices(used.uses, to)
 
 
 def _other_pythons(use: Use, to: NewImage) -> Iterator[Caveat]:
@@ -161,16 +155,14 @@ def _of_a_step(use: Use, to: NewImage) -> Iterator[Caveat]:
 def _debians(use: Use, to: NewImage) -> Iterator[Caveat]:
     """Yield the packages of Debian's Python: those of another release's, and those that run it."""
     own = DEBIAN_PYTHON.get(to.suite)
-    packages = apt_packages(use.text)
+    packages = use.packages_as_written
     versions = {word: package[1] for word in packages if (package := DEBIANS.fullmatch(word))}
     if gone := [word for word, version in versions.items() if own and version != own]:
         said = f"installs {' and '.join(gone)}, which Debian {to.suite} does not have: its Python is {own}"
         yield Caveat(use.line, said, Weight.BREAKS)
     if embedding := [word for word in packages if EMBEDDING.fullmatch(word)]:
         out = (
-            f"that of pip needs libpython: {way_out('libpython', to)}"
-            if "libpython" in to.differences
-            else "take pip's"
+            f"that of pip needs libpython: {to.way_out('libpython')}" if "libpython" in to.differences else "take pip's"
         )
         said = f"{' and '.join(embedding)}: runs Debian's python{own or '3'}, not the image's {to.command}; {out}"
         yield Caveat(use.line, said, Weight.BREAKS)

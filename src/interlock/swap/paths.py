@@ -1,19 +1,20 @@
-"""Versions of Python in the paths, commands and names of wheels of a Dockerfile's instructions.
+"""Versions of Python in paths, commands and names of wheels: which of them a swap breaks, and what they become.
 
-Whose Python such a version is decides whether a swap breaks it: what COPY takes from another stage, or a mount reads
-there, is that stage's; all else is the stage's own that the instruction stands in.
+Only a Dockerfile's are edited. Whose Python such a version is decides whether a swap breaks it: what COPY takes from
+another stage, or a mount reads there, is that stage's; all else is the stage's own that the instruction stands in.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from interlock.swap.dockerfile import Dockerfile, Instruction, Span, Stage, line_of
+from interlock.swap.dockerfile import Dockerfile, Stage
 from interlock.swap.image_names import NewImage
-from interlock.swap.variables import NoValue, expand, unquoted
+from interlock.swap.instructions import Instruction, Span, line_of
+from interlock.swap.manifests import ImageManifest, ParsedFile
+from interlock.swap.variables import NoValue, expand
 
 # Suffixes of Debian packages and of image tags: these versions are not python:X's, so they stay.
 PACKAGE = r"(?!-(?:dev|venv|distutils|minimal|full|dbg|tk|doc|examples|slim|alpine|bookworm|bullseye|trixie)\b)"
@@ -92,12 +93,12 @@ class VersionToken:
             digits = DIGITS.search(self.compiled)
             return f"{digits[1]}.{digits[2]}{'t' if self.compiled.endswith('t') else ''}" if digits else None
         try:  # builds before 3.8 have folders named 3.7m
-            return expand(plain_version(self.match) or "", values).rstrip("dmu")
+            return expand(_plain_version(self.match) or "", values).rstrip("dmu")
         except NoValue:
             return None
 
 
-def plain_version(match: re.Match[str]) -> str | None:
+def _plain_version(match: re.Match[str]) -> str | None:
     """Return the version where it is written with a point, or its variable."""
     return match["version"] or match["script_version"] or match["option"]
 
@@ -160,16 +161,50 @@ def _source(stage: Stage | None, instruction: Instruction, at: int) -> tuple[int
     return (None, True) if copied else (stage.runs.index, False)
 
 
-def versioned_instructions(
+VersionedInstruction = tuple[Instruction, list[VersionToken]]
+
+
+@dataclass(frozen=True)
+class BrokenVersions:
+    """The versions that a swap breaks, and the instructions in which they can be edited, with all their versions."""
+
+    found: tuple[FoundVersion, ...]
+    instructions: tuple[VersionedInstruction, ...] = ()
+
+
+def broken_versions(parsed: ParsedFile, chosen: Sequence[int], to: NewImage) -> BrokenVersions:
+    """Return the versions that a swap of the image lines of these numbers breaks."""
+    if isinstance(parsed, ImageManifest):
+        return BrokenVersions(tuple(dict.fromkeys(_in_scopes(parsed, chosen, to))))
+    instructions = _versioned_instructions(parsed, [parsed.stages[index] for index in chosen], to)
+    changes = (token.change for _, tokens in instructions for token in tokens)
+    return BrokenVersions(tuple(change for change in changes if change is not None), tuple(instructions))
+
+
+def _in_scopes(manifest: ImageManifest, chosen: Sequence[int], to: NewImage) -> Iterator[FoundVersion]:
+    """Yield the versions in the scopes of entries: their commands, volumes and environments."""
+    text, reason = manifest.text, "edit it by hand: only a Dockerfile's are edited"
+    for entry in (manifest.entries[index] for index in chosen):
+        old = entry.python.python if entry.python else None
+        for match in (
+            match for scope in entry.scopes for match in VERSION_TOKEN.finditer(text, scope.span.start, scope.span.end)
+        ):
+            version, new = _plain_version(match), _renamed(match, to)
+            inside = entry.span.start <= match.start() < entry.span.end
+            if not inside and version is not None and old in {None, version} and new != match[0]:
+                yield FoundVersion(line_of(text, match.start()), match[0], new, edited=False, reason=reason)
+
+
+def _versioned_instructions(
     dockerfile: Dockerfile, chosen: Collection[Stage], to: NewImage
-) -> list[tuple[Instruction, list[VersionToken]]]:
+) -> list[VersionedInstruction]:
     """Return the instructions of which a swap of the chosen stages breaks a version, with all their versions."""
     old: dict[int | None, str | None]
     old = {stage.index: stage.python.python if stage.python else None for stage in chosen}
     old[ANY_STAGE] = next(iter(old.values()), None)
     carried = [
         (instruction, version_tokens(dockerfile, stage, instruction), values)
-        for stage, instruction, values in with_variables(dockerfile)
+        for (stage, instruction), values in zip(dockerfile.instructions, dockerfile.values, strict=True)
     ]
     brought = {token.file for _, tokens, _ in carried for token in tokens if token.context}
     versioned = []
@@ -185,26 +220,6 @@ def versioned_instructions(
     return versioned
 
 
-def with_variables(dockerfile: Dockerfile) -> Iterator[tuple[Stage | None, Instruction, Mapping[str, str]]]:
-    """Yield all instructions with their stages, and what ARG and ENV set before them.
-
-    python:X sets PYTHON_VERSION itself, to 3.12.4: a path with it is meant for the build argument of that name.
-    """
-    above = {name: argument.value for name, argument in dockerfile.arguments.items()}
-    values = above
-    last: Stage | None = None
-    for stage, instruction in dockerfile.instructions:
-        values = values if stage is last else above
-        last = stage
-        yield stage, instruction, values
-        own = dict[str, str]()
-        for name, default in instruction.defaults if stage is not None else ():
-            if default is not None:
-                with suppress(NoValue):
-                    own[name] = expand(unquoted(default.text), values)
-        values = {**values, **own} if own else values
-
-
 def _breaks(token: VersionToken, version: str | None, old: Mapping[int | None, str | None]) -> bool:
     """Return whether a version is that of a swapped stage's image (any version if the image's name has none)."""
     brought = token.context and version in old.values()
@@ -212,13 +227,13 @@ def _breaks(token: VersionToken, version: str | None, old: Mapping[int | None, s
 
 
 def _change(text: str, token: VersionToken, to: NewImage, brought: Collection[str]) -> FoundVersion | None:
-    new = renamed(token.match, to)
+    new = _renamed(token.match, to)
     reason = _reason_to_stay(token, to, brought)
     line = line_of(text, token.span.start)
     return FoundVersion(line, token.text, new, not reason, reason) if new != token.text else None
 
 
-def renamed(match: re.Match[str], to: NewImage) -> str:
+def _renamed(match: re.Match[str], to: NewImage) -> str:
     """Return a version's text for the new image."""
     digits = to.python.replace(".", "")
     plain = to.python.rstrip("t")

@@ -14,7 +14,6 @@ VARIABLE_OPERATOR = re.compile(r":?[-+?]|##?|%%?|//?")
 # ARGs that double each other have values of any length, which name nothing.
 LONGEST_VALUE = 4096
 # What a pattern is looked for in, and how many stars it has: no version has more.
-MOST_EXPANDED = 200_000
 LONGEST_MATCHED, MOST_STARS = 200, 1
 
 
@@ -137,22 +136,6 @@ def name_pattern(parts: Sequence[str]) -> re.Pattern[str]:
     # Each part where it comes first: nothing is gained by looking for it again further on.
     between = "".join(f"(?>.+?{part})" for part in further[:-1])
     return re.compile(first + between + "".join(f".+{part}" for part in further[-1:]), re.DOTALL)
-
-
-ASSIGNED = re.compile(r"(?:^|[;&|\s])([A-Za-z_]\w{0,63})=(\"[^\"]*\"|'[^']*'|[^\s;&|\"'$]+)")
-USED = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
-
-
-def shell_expanded(text: str, values: Mapping[str, str]) -> str:
-    """Return what a shell runs with these values and those that the text itself sets; what is too long stays."""
-    if "$" not in text:
-        return text
-    known = {**values, **{name: value.strip("\"'") for name, value in ASSIGNED.findall(text)}}
-    known = {name: value for name, value in known.items() if len(value) <= LONGEST_VALUE}
-    longest = max((len(value) for value in known.values()), default=0)
-    if len(text) + text.count("$") * longest > MOST_EXPANDED:
-        return text
-    return USED.sub(lambda match: known.get(match[1] or match[2], match[0]), text)
 
 
 def unquoted(word: str) -> str:

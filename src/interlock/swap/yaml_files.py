@@ -13,11 +13,11 @@ from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from interlock.errors import SwapError
-from interlock.swap.caveats import Caveat, Use, Weight
-from interlock.swap.dockerfile import Span
+from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.image_names import NAMES_PYTHON, Maker, python_image
+from interlock.swap.instructions import Span
 from interlock.swap.manifests import ImageEntry, ImageManifest, Scope, make_entry
-from interlock.swap.other_pythons import STEP
+from interlock.swap.uses import STEP, Use
 
 # Keys with containers in Kubernetes' own kinds and in those of Argo, Knative and Tekton.
 LISTS_OF_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers", "sidecars", "steps"})
@@ -75,7 +75,25 @@ def _no_manifest_error(documents: Sequence[Node], file: str) -> SwapError:
     )
 
 
-def values_of(text: str, file: str) -> list[str]:
+def require_values_unchanged(before: ImageManifest, after: str, chosen: Sequence[int], file: str) -> None:
+    """Raise SwapError if edits change any other value: a comment within a string of several lines is part of it."""
+    entries = read_manifest(after, file).entries
+    old, new = _values(before.text, file), _values(after, file)
+    swapped = {
+        (before.entries[index].span.of(before.text), entries[index].span.of(after))
+        for index in chosen
+        if index < len(entries)
+    }
+    same = all(pair[0] == pair[1] or pair in swapped for pair in zip(old, new, strict=False))
+    if len(old) != len(new) or len(entries) != len(before.entries) or not same:
+        raise SwapError(
+            file=f"{file}:{before.entries[chosen[0]].line}",
+            found="the line is within a text of several lines, so no comment fits above it",
+            todo="Write the image on a line of its own.",
+        )
+
+
+def _values(text: str, file: str) -> list[str]:
     """Return every scalar value of the file, in order; what an alias repeats once."""
     return [node.value for node in _below(_documents(text, file), set()) if isinstance(node, ScalarNode)]
 

@@ -25,11 +25,11 @@ from interlock.errors import BuildError
 from interlock.measure.processes import OK
 from interlock.results.experiments import Built, Outcome, State
 from interlock.results.trials import OWN, TriedImage
-from interlock.swap.beside import beside
 from interlock.swap.contexts import context_names
-from interlock.swap.dockerfile import parse_instructions
+from interlock.swap.copied import beside
 from interlock.swap.files import swapped_dockerfile
 from interlock.swap.image_names import NewImage
+from interlock.swap.instructions import parse_instructions
 from interlock.swap.writing import read_file
 
 

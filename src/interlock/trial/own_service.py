@@ -16,8 +16,8 @@ from interlock.catalog.defaults import PYPROJECT
 from interlock.engine.packages import dependency_files
 from interlock.engine.packages.lock_files import kind_of
 from interlock.errors import CatalogError, InterlockError
-from interlock.swap.dockerfile import Instruction, parse_instructions
 from interlock.swap.files import COMPOSE_FILES, DOCKERFILES
+from interlock.swap.instructions import Instruction, parse_instructions
 from interlock.swap.writing import read_file
 
 LOCKS = ("pylock.toml", "uv.lock", "poetry.lock", "requirements.txt")
