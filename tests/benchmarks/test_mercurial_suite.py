@@ -42,6 +42,7 @@ OWNER = "mercurial-suite"
 ROWS = os.environ.get("INTERLOCK_SUITE", "cpython-2.7=6.1.4 cpython-3.9=6.1.4 cpython-3.13=7.2.4 cpython-3.14=7.2.4")
 ROUNDS = int(os.environ.get("INTERLOCK_SUITE_ROUNDS", "3"))
 SEED = 25_000
+WHOLE_SUITE = 25_000  # commands of the suite of 2018
 # Tests of commands that people use all day, which pass as root and without a network.
 TESTS = os.environ.get(
     "INTERLOCK_SUITE_TESTS", "add diff-unified histedit-fold merge1 rebase-parameters status tag update-branches"
@@ -183,5 +184,6 @@ def test_a_part_of_the_suite(client: Any, tmp_path: Path, capsys: pytest.Capture
                 print(f"  {what:24}", shown(single[name, what], "ms of CPU"))
             cpu_s = statistics.median(one.cpu_s for one in taken[name, "-j1"])
             for what in ("python", "hg version"):
-                share = commands[name] * statistics.median(single[name, what]) / 1e3 / cpu_s
-                print(f"  {what}: {share:.0%} of the CPU time of -j1")
+                ms = statistics.median(single[name, what])
+                print(f"  {what}: {commands[name] * ms / 1e3 / cpu_s:.0%} of the CPU time of -j1", end="; ")
+                print(f"{WHOLE_SUITE:,} of them: {WHOLE_SUITE * ms / 1e3:,.0f} s of CPU")
