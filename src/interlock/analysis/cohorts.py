@@ -213,7 +213,7 @@ def _host_table(cohort: Cohort, key: BenchmarkKey, latest: Mapping[str, Extract]
         for label in labels
     }
     decisive = {label: _decisive(by_host) for label, by_host in points.items()}
-    twin = _twin_over_hosts([one for one in measured.values() if not one.is_disturbed] or measured.values())
+    twin = _twin_over_hosts([ratios for ratios in measured.values() if not ratios.is_disturbed] or measured.values())
     over = compared(
         cohort.baseline,
         {
@@ -223,8 +223,8 @@ def _host_table(cohort: Cohort, key: BenchmarkKey, latest: Mapping[str, Extract]
         },
     )
     over = {
-        label: replace(found, is_disturbed=any(point.is_disturbed for point in decisive[label].values()))
-        for label, found in over.items()
+        label: replace(comparison, is_disturbed=any(point.is_disturbed for point in decisive[label].values()))
+        for label, comparison in over.items()
     }
     # A single host says what it said: its rounds and looks are in its own verdict.
     over |= {label: next(iter(by_host.values())) for label, by_host in decisive.items() if len(by_host) == 1}

@@ -143,7 +143,7 @@ def _compared(
     pairs = compared_pairs(figures, baseline, experiment.controls)
     compared = compare_rows(figures, pairs, baseline, end=end, margin=workload.margin)
     disturbed = is_too_disturbed(experiment, workload.name)
-    return {pair: replace(found, is_disturbed=disturbed) for pair, found in compared.items()}
+    return {pair: replace(comparison, is_disturbed=disturbed) for pair, comparison in compared.items()}
 
 
 def warnings_of(experiment: Experiment, workload: str) -> list[str]:

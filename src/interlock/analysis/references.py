@@ -33,10 +33,10 @@ def in_order(references: Sequence[Contents]) -> list[Contents]:
 
     What was measured before experiments recorded times has artefacts, which tests/results/test_references.py names.
     """
-    usable = [one for one in references if one.experiment.times]
-    newest = sorted(usable, key=lambda one: one.experiment.started, reverse=True)
+    usable = [reference for reference in references if reference.experiment.times]
+    newest = sorted(usable, key=lambda reference: reference.experiment.started, reverse=True)
     best = optimisation_text(["PGO", "LTO"])
-    return sorted(newest, key=lambda one: baseline_optimisation(one.experiment) != best)
+    return sorted(newest, key=lambda reference: baseline_optimisation(reference.experiment) != best)
 
 
 def best_findings(judged: Sequence[tuple[Experiment, Sequence[Finding]]]) -> list[ReferenceFinding]:
@@ -65,10 +65,10 @@ def best_figures(
 
 def _first(figure: AnsweringFigure, references: Sequence[Contents]) -> ReferenceFigure | str:
     why = f"there is no reference '{figure.experiment}'"
-    for one in references:
-        if figure.experiment in {None, one.experiment.name}:
-            measured = measure(figure, one)
+    for reference in references:
+        if figure.experiment in {None, reference.experiment.name}:
+            measured = measure(figure, reference)
             if not isinstance(measured, str):
-                return ReferenceFigure(measured, one.experiment)
+                return ReferenceFigure(measured, reference.experiment)
             why = measured
     return why

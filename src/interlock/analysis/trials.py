@@ -151,7 +151,7 @@ def _judged(row: Row, known: TriedImage, changes: Sequence[TrialChange]) -> Judg
 def _changes_of(experiment: Experiment, table: Table) -> dict[str, list[TrialChange]]:
     """Return what each variant gains and costs: the figure that decides, the reported ones, and the image's size."""
     compared = {row.label: row.to_baseline for row in table.rows if row.to_baseline}
-    found = {
+    changes = {
         label: [TrialChange(decisive(table), decides.ratio, decides.verdict)] for label, decides in compared.items()
     }
     reported = {row.label: reported_by(row) for row in table.rows}
@@ -159,13 +159,13 @@ def _changes_of(experiment: Experiment, table: Table) -> dict[str, list[TrialCha
     for figure in own:
         figures = {label: known[figure] for label, known in reported.items() if figure in known}
         for label, comparison in _compared(experiment, table, figure, figures).items():
-            if label in found:
+            if label in changes:
                 # Of so many figures one differs by chance sooner than of one.
                 strict = replace(among(comparison, len(own)), is_disturbed=compared[label].is_disturbed)
-                found[label].append(TrialChange(figure, strict.ratio, strict.verdict))
-    for label, change in _sizes(experiment, found).items():
-        found[label].append(change)
-    return found
+                changes[label].append(TrialChange(figure, strict.ratio, strict.verdict))
+    for label, change in _sizes(experiment, changes).items():
+        changes[label].append(change)
+    return changes
 
 
 def own_failure(outcome: Outcome) -> str:
@@ -270,8 +270,8 @@ GAINS = 1.25
 def gains_by_cpus(tables: Sequence[Table]) -> dict[str, float]:
     """Return of a sweep how many times as much each row does on two CPUs as on one, by label."""
     rates = {table.cores: dict(_rates(table)) for table in tables}
-    one, two = rates.get(1, {}), rates.get(2, {})
-    return {label: two[label] / rate for label, rate in one.items() if label in two}
+    on_one, on_two = rates.get(1, {}), rates.get(2, {})
+    return {label: on_two[label] / rate for label, rate in on_one.items() if label in on_two}
 
 
 def _rates(table: Table) -> Iterator[tuple[str, float]]:

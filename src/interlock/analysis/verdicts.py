@@ -167,8 +167,8 @@ def open_labels(
     """
     far = {
         pair
-        for pair, found in comparisons.items()
-        if found.verdict is not Verdict.UNDECIDED or (found.fewest_more_rounds or 0) > reach
+        for pair, comparison in comparisons.items()
+        if comparison.verdict is not Verdict.UNDECIDED or (comparison.fewest_more_rounds or 0) > reach
     }
     near = [pair for pair in pairs if pair not in far and all(label in labels for label in pair)]
     return {label for pair in near for label in pair}

@@ -194,7 +194,7 @@ def measured_otherwise(experiment: Experiment, criteria: Criteria, catalog: Cata
     """Return what optimised the baseline as it was measured and what as it is built now, if not the same."""
     name = split_label(baseline_of(experiment, criteria))[0]
     variant = catalog.variants.get(name)
-    measured = next((one.optimisations for one in experiment.images if one.variant == name), None)
+    measured = next((image.optimisations for image in experiment.images if image.variant == name), None)
     return other_optimisation(measured, variant.optimisations if variant else None)
 
 
@@ -342,8 +342,8 @@ class Evidence:
             return []
         cpus_of: dict[str, set[str]] = {}
         for workload in dict.fromkeys(workload for workload, _ in self.shares):
-            benchmarks = self.experiment.workloads[workload].benchmarks
-            cpus_of[workload] = {one.cpus for one in benchmarks if (workload, one.name) in self.shares}
+            own = self.experiment.workloads[workload].benchmarks
+            cpus_of[workload] = {benchmark.cpus for benchmark in own if (workload, benchmark.name) in self.shares}
         return [workload for workload, cpus in cpus_of.items() if cpus == {"one"}]
 
     @property

@@ -90,7 +90,8 @@ def _on(pick: Pick) -> str:
 
 def _why_leave(pick: Pick) -> str:
     """Return why the baseline is no answer, where the fastest of the others is picked without being faster."""
-    why = next((one.reasons[0] for one in pick.excluded if one.label == pick.baseline), "it was not measured")
+    reasons = (exclusion.reasons[0] for exclusion in pick.excluded if exclusion.label == pick.baseline)
+    why = next(reasons, "it was not measured")
     return f"{pick.baseline} does not meet the constraints: {why}"
 
 
@@ -120,7 +121,7 @@ def as_measured(chosen: Recommendation) -> str:
 
 
 def _nothing_faster(pick: Pick) -> str:
-    best = next((one for one in pick.contenders if one.standing is not Standing.BASELINE), None)
+    best = next((contender for contender in pick.contenders if contender.standing is not Standing.BASELINE), None)
     if best is None:
         return "nothing else meets the constraints"
     what = "nothing that was measured" if pick.not_measured else "nothing"
@@ -198,7 +199,7 @@ def _reservations(pick: Pick) -> Iterator[str]:
 
 def _tested(pick: Pick, label: str) -> str:
     """Return what is known of the dependencies on the chosen image; what fails there fails on the baseline too."""
-    audit = next((one for one in pick.audits if one.variant == split_label(label)[0]), None)
+    audit = next((audit for audit in pick.audits if audit.variant == split_label(label)[0]), None)
     if audit is None:
         return NOT_TESTED
     failed = ", ".join(package.name for package in audit.failed)
