@@ -176,7 +176,7 @@ class ClaimsFile(Data):
                 else claim
                 for name, claim in claims.items()
             },
-            "untested": {name: cls._with_source(name, one, sources) for name, one in untested.items()},
+            "untested": {name: cls._with_source(name, claim, sources) for name, claim in untested.items()},
         }
 
     @staticmethod

@@ -80,8 +80,8 @@ def own_table(folder: Path) -> Path | None:
     except (OSError, UnicodeDecodeError):  # not Interlock's to read
         has_table = False
     if has_table and own.is_file():
-        found = f"{PYPROJECT} has [{TABLE}] too"
-        raise CatalogError(file=OWN_FILE, found=found, todo="Keep one of them.")
+        problem = f"{PYPROJECT} has [{TABLE}] too"
+        raise CatalogError(file=OWN_FILE, found=problem, todo="Keep one of them.")
     if has_table:
         return pyproject
     return own if own.is_file() else None

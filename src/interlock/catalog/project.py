@@ -299,8 +299,8 @@ def _with_sources(
     asked = given.pop("optimise", None)
     if asked is not None:
         if asked.like is not None and asked.like not in optimisations:
-            found, todo = f"{OPTIMISATIONS} has no table '{asked.like}'", nearest(asked.like, optimisations)
-            raise CatalogError(file=path, key="optimise.like", found=found, todo=todo)
+            problem, todo = f"{OPTIMISATIONS} has no table '{asked.like}'", nearest(asked.like, optimisations)
+            raise CatalogError(file=path, key="optimise.like", found=problem, todo=todo)
         given["optimise"] = asked.filled_in(optimisations[asked.like] if asked.like else Optimisation())
     return parse(root, root / f"variants/{name}.toml", Variant, {**given, "name": name})
 
@@ -314,8 +314,8 @@ def _require_one_version(path: str, file: VariantFile) -> None:
             meaning = VariantFile.model_fields[key].description
             raise CatalogError(file=path, key=key, found="the key is missing", todo=f"Add it: {meaning}")
         if key != needed and value is not None:
-            found = f"found '{value}', but " + ("it is the source's" if needed == "source" else "nothing is compiled")
-            raise CatalogError(file=path, key=key, found=found, todo="Remove it.")
+            problem = f"found '{value}', but " + ("it is the source's" if needed == "source" else "nothing is compiled")
+            raise CatalogError(file=path, key=key, found=problem, todo="Remove it.")
 
 
 def _owner(path: str, name: str, files: Mapping[str, VariantFile]) -> VariantFile:
@@ -374,8 +374,8 @@ def require_programs(root: Path, workloads: Iterable[Workload]) -> None:
             if program is not None and not (root / "workloads" / program).exists():
                 there = [path.name for path in (root / "workloads").glob("*.py")]
                 todo = f"Write it, or correct the key. {did_you_mean(program, there)}".rstrip()
-                found = f"there is no workloads/{program}"
-                raise CatalogError(file=workload.file, key="program", found=found, todo=todo)
+                problem = f"there is no workloads/{program}"
+                raise CatalogError(file=workload.file, key="program", found=problem, todo=todo)
 
 
 @dataclass(frozen=True)

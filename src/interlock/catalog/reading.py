@@ -88,8 +88,9 @@ def parse(root: Path, path: Path, item: type[Item], data: dict[str, Any], prefix
         # Of a key with a typo the one that is there says more than the one that is missing for it.
         first = min(error.errors(), key=lambda wrong: wrong["type"] != "extra_forbidden")
         key = prefix + ".".join(str(part) for part in first["loc"])
-        found, todo = _explain(item.model_json_schema(), first["type"], first["msg"], first["loc"], first.get("input"))
-        raise CatalogError(file=name_of(root, path), key=key.strip("."), found=found, todo=todo) from None
+        schema = item.model_json_schema()
+        problem, todo = _explain(schema, first["type"], first["msg"], first["loc"], first.get("input"))
+        raise CatalogError(file=name_of(root, path), key=key.strip("."), found=problem, todo=todo) from None
 
 
 def _explain(

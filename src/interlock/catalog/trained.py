@@ -88,8 +88,8 @@ def read_archive(root: Path, file: str) -> bytes:
     try:
         return untrusted.read_bytes(root / FOLDER / file, MOST_BYTES)
     except OSError as error:
-        found = f"cannot be read: {error.strerror}"
-        raise CatalogError(file=f"{FOLDER}/{file}", found=found, todo=f"Restore it: git checkout -- {FOLDER}") from None
+        problem, todo = f"cannot be read: {error.strerror}", f"Restore it: git checkout -- {FOLDER}"
+        raise CatalogError(file=f"{FOLDER}/{file}", found=problem, todo=todo) from None
 
 
 def recipe_of(variant: Variant, texts: Mapping[str, Mapping[str, str]]) -> BuildRecipe | None:

@@ -121,8 +121,8 @@ def _vouched(draft: Release, debian: DebianSum | None, upstream: Upstream) -> di
         return dict(vars(debian)) if debian else None
     sha256 = hashlib.sha256(fetched[0]).hexdigest()
     if debian and debian.sha256 != sha256:
-        found = f"has the SHA-256 {sha256}, and {debian.sum_from} says {debian.sha256}"
-        raise UpstreamError(key=fetched[1], found=found, todo="Find out who is right. Nothing is changed.")
+        problem = f"has the SHA-256 {sha256}, and {debian.sum_from} says {debian.sha256}"
+        raise UpstreamError(key=fetched[1], found=problem, todo="Find out who is right. Nothing is changed.")
     signer = upstream.signer(draft, *fetched)
     words = [f"the file, signed by {signer}"] if signer else []
     words += [debian.sum_from] if debian else []
@@ -166,8 +166,8 @@ def _rewritten(text: str, channel: str, known: Sources, after: Sources) -> str:
     pattern = re.compile(rf'^("{re.escape(channel)}" = )\[[^\]]*\]', re.MULTILINE)
     result = pattern.sub(rf"\g<1>[{names}]", "".join(parts))
     if parse(Path(), tomllib.loads(result)) != after:
-        found = f"channel {channel} or source {head} is written in a way that update cannot rewrite"
-        raise CatalogError(file=FILE, key=channel, found=found, todo="Write each table and array as the others are.")
+        problem = f"channel {channel} or source {head} is written in a way that update cannot rewrite"
+        raise CatalogError(file=FILE, key=channel, found=problem, todo="Write each table and array as the others are.")
     return result
 
 

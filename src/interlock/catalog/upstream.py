@@ -206,11 +206,11 @@ def _gpgv(files: dict[str, bytes], keyring: str, *words: str) -> tuple[str, byte
         try:
             done = subprocess.run(command, cwd=name, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         except FileNotFoundError:
-            found = "gpgv, which checks signatures, is not installed"
-            raise UsageError(found=found, todo="Install it: apt-get install gpgv") from None
+            problem = "gpgv, which checks signatures, is not installed"
+            raise UsageError(found=problem, todo="Install it: apt-get install gpgv") from None
         plain = Path(name, "plain")
         return done.stdout.decode(errors="replace"), plain.read_bytes() if plain.is_file() else b""
 
 
-def _refused(url: str, found: str) -> UpstreamError:
-    return UpstreamError(key=url, found=found, todo="Find out who put it there. Nothing is changed.")
+def _refused(url: str, problem: str) -> UpstreamError:
+    return UpstreamError(key=url, found=problem, todo="Find out who put it there. Nothing is changed.")
