@@ -84,6 +84,6 @@ def require_writable(results: Path, name: str | None = None) -> None:
         if name is not None:
             store.require_free(results / name)
     except OSError as error:
-        found = f"cannot be written: {error.strerror or error}"
+        problem = f"cannot be written: {error.strerror or error}"
         todo = "Name another folder with --results, or set XDG_DATA_HOME or HOME to a folder of yours."
-        raise UsageError(file=str(results), found=found, todo=todo) from None
+        raise UsageError(file=str(results), found=problem, todo=todo) from None

@@ -68,7 +68,7 @@ def audit_command(
     containers = connect()
     options = build_options(paths)
     images = built_images(containers.look_up(known, variants_to_audit(known, chosen), options), chosen)
-    tested = f"installs and imports {', '.join(requested.files)} on {', '.join(one.variant for one in images)}"
+    tested = f"installs and imports {', '.join(requested.files)} on {', '.join(image.variant for image in images)}"
     more = "minutes for each package without a wheel, which is compiled, and for each builder that is not there yet"
     announce(f"{tested}: the time of the downloads, and {more}", dry_run=dry_run, as_json=as_json)
     with progress.open_display(as_json) as display:

@@ -43,8 +43,8 @@ def facts_command(
     made = _table(upstream, tomllib.loads(read_text(paths.root / FOLDER / debian.OFFICIAL))).text
     same = file.is_file() and read_text(file) == made
     if check and not same:
-        found = "the package lists say something else now"
-        raise DriftError(file=str(file), found=found, todo="Run `interlock facts debian`.")
+        problem = "the package lists say something else now"
+        raise DriftError(file=str(file), found=problem, todo="Run `interlock facts debian`.")
     if not same:
         write_atomically(file, made)
     console.say(f"{'same   ' if same else 'written'} {file.relative_to(paths.root)}, {len(made) / 1000:.0f} KB")

@@ -27,8 +27,8 @@ def foreseen(error: Exception, argv: Sequence[str]) -> InterlockError:
     """Return the error to end with: the engine's or the network's, else a defect of ours. A log keeps the traceback."""
     cache = cache_folder()
     if isinstance(error, OSError) and error.errno in FULL:
-        found, todo = f"cannot be written: {error.strerror}", "Free space: `df -h` shows where it is short."
-        return StoreError(file=str(error.filename or ""), found=found, todo=todo)
+        problem, todo = f"cannot be written: {error.strerror}", "Free space: `df -h` shows where it is short."
+        return StoreError(file=str(error.filename or ""), found=problem, todo=todo)
     if isinstance(error, OSError) and error.filename is not None and _is_about(Path(str(error.filename)), cache):
         todo = "Set XDG_CACHE_HOME or HOME to a folder of yours."
         return UsageError(file=str(cache), found=f"cannot be written: {error.strerror}", todo=todo)

@@ -171,8 +171,8 @@ def _unchecked(missing: list[Built], *, named: bool) -> BuildError:
     first = missing[0]
     if not named:
         return BuildError(found="no variant is built", todo="Build one: interlock build VARIANT")
-    found = f"not checked: {first.outcome.reason}"
-    return BuildError(key=first.variant, found=found, todo=f"Run `{build_line(first)}`.")
+    problem = f"not checked: {first.outcome.reason}"
+    return BuildError(key=first.variant, found=problem, todo=f"Run `{build_line(first)}`.")
 
 
 def sbom_command(

@@ -58,7 +58,7 @@ def _toml_text(path: Path) -> str:
 def usual_pair(known: Catalog) -> list[str]:
     """Return the newest supported release of the core set, for which there are figures, with and without a GIL."""
     usual = [variant for name in usual_variants(known.variants) if (variant := known.variants[name]).core]
-    newest = {family: [one.name for one in usual if one.family == family] for family in USUAL_FAMILIES}
+    newest = {family: [release.name for release in usual if release.family == family] for family in USUAL_FAMILIES}
     return [max(names, key=_numbers) for names in newest.values() if names]
 
 

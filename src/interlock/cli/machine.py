@@ -76,8 +76,8 @@ def _project(paths: ProjectPaths) -> MachineCheck:
     if paths.is_clone:
         return MachineCheck("project", CheckState.OK, str(paths.root))
     own = "; ".join(own_file.words for own_file in paths.own)
-    found = f"Interlock {__version__} as it is installed{'; ' + own if own else ''}; results go to {paths.results}"
-    return MachineCheck("project", CheckState.OK, found)
+    project = f"Interlock {__version__} as it is installed{'; ' + own if own else ''}; results go to {paths.results}"
+    return MachineCheck("project", CheckState.OK, project)
 
 
 def clean_command(

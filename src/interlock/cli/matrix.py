@@ -154,10 +154,10 @@ def place_of_references(results: Path | None, *, dry_run: bool = False) -> Path:
         raise UsageError(key="--results", found="is given with --for-reference", todo="Leave one of them out.")
     if dry_run:
         return paths.reference
-    found = noise.of_this_machine()
-    said = ", ".join(f"{share:.1%} on CPU {cpu}" for cpu, share in found.items())
+    noise_by_cpu = noise.of_this_machine()
+    said = ", ".join(f"{share:.1%} on CPU {cpu}" for cpu, share in noise_by_cpu.items())
     console.say(f"noise   of one value of an equal loop: {said}")
-    noise.require_quiet(found)
+    noise.require_quiet(noise_by_cpu)
     return paths.reference
 
 

@@ -196,8 +196,8 @@ def given_versions(known: project.Catalog) -> dict[str, str]:
     pairs = dict(word.partition("=")[::2] for word in words)
     for name, version in pairs.items():
         if name not in known.variants or version not in known.variants[name].versions:
-            found = f"'{name}={version}' is no variant with one of its versions"
-            raise UsageError(key=VERSIONS, found=found, todo="Write it as cpython-3.13=3.13.15, or unset it.")
+            problem = f"'{name}={version}' is no variant with one of its versions"
+            raise UsageError(key=VERSIONS, found=problem, todo="Write it as cpython-3.13=3.13.15, or unset it.")
     return pairs
 
 
@@ -243,8 +243,8 @@ def named_folder(name: str, results: Path | None) -> Path:
     shipped = under / "reference" if results else paths.reference
     folder = next((place for place in (under / name, shipped / name) if place.is_dir()), None)
     if folder is not None and folder == shipped / name and not paths.is_clone and not packed.has_values(folder):
-        found = "comes with Interlock for picks alone: its raw values are not in the package"
-        raise UsageError(key=name, found=found, todo="Name another one, or run this in a clone, which has them.")
+        problem = "comes with Interlock for picks alone: its raw values are not in the package"
+        raise UsageError(key=name, found=problem, todo="Name another one, or run this in a clone, which has them.")
     if folder is not None:
         return packed.with_values(folder, paths.cache)
     known = {place.name for place in store.experiments_below(under)}

@@ -143,8 +143,8 @@ def _recorded(
     if named := [candidate for candidate in own if candidate.folder.name == whose]:
         return named[:1]
     names = [*Whose, *(candidate.folder.name for candidate in [*own, *shipped])]
-    found = f"'{whose}' is neither {', '.join(Whose)} nor an experiment"
-    raise UsageError(key="--from", found=found, todo=nearest(whose, names))
+    problem = f"'{whose}' is neither {', '.join(Whose)} nor an experiment"
+    raise UsageError(key="--from", found=problem, todo=nearest(whose, names))
 
 
 def _also(taken: RecordedExperiment, own: list[RecordedExperiment], results: Path | None, paths: ProjectPaths) -> str:
@@ -170,12 +170,12 @@ def _like(paths: ProjectPaths, asked: str | None, cpus: int) -> str:
         words = words_in(asked) if asked is not None else find_service(Path.cwd()).packages
     except InterlockError:  # `trial` says what is wrong with it
         return ""
-    found = most_like(words, records)
-    if found is None and asked is not None:
+    likeness = most_like(words, records)
+    if likeness is None and asked is not None:
         titles = "; ".join(record.title for record in records) or "none"
         nothing = f"no program that was tried is like '{asked}'"
         raise UsageError(key="--like", found=nothing, todo=f"There are: {titles}.")
-    return like_text(*found, cpus) if found else ""
+    return like_text(*likeness, cpus) if likeness else ""
 
 
 def _asked_by() -> str:

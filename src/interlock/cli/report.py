@@ -205,12 +205,12 @@ def reference_texts(paths: ProjectPaths) -> dict[str, str]:
     """Return what is written from the references and the services, each reference's own claims too, by their paths."""
     known, folders = project.load_claims_file(paths.root), store.experiments_in(paths.reference)
     loaded, published = [_contents(folder) for folder in folders], list(known.claims.values())
-    judged = {one.experiment.name: claims.evaluate(published, one) for one in loaded}
+    judged = {contents.experiment.name: claims.evaluate(published, contents) for contents in loaded}
     texts = {
         str((folder / CLAIMS_FILE).relative_to(paths.root)): findings.markdown(
-            one.experiment, judged[one.experiment.name]
+            contents.experiment, judged[contents.experiment.name]
         )
-        for folder, one in zip(folders, loaded, strict=True)
+        for folder, contents in zip(folders, loaded, strict=True)
     }
     judging, services = references.in_order(loaded), read_services(paths.root)
     asked = [
@@ -219,10 +219,10 @@ def reference_texts(paths: ProjectPaths) -> dict[str, str]:
     ]
     parts = {
         "docs/claims.md": reference_pages.claims_tables(
-            references.best_findings([(one.experiment, judged[one.experiment.name]) for one in judging]),
+            references.best_findings([(contents.experiment, judged[contents.experiment.name]) for contents in judging]),
             list(known.untested.values()),
         ),
-        "docs/findings.md": reference_pages.answers(asked, [one.experiment for one in loaded]),
+        "docs/findings.md": reference_pages.answers(asked, [contents.experiment for contents in loaded]),
         "README.md": services_page.short_table(services),
     }
     texts[services_page.PATH] = services_page.page(services, read_proofs(paths.root))

@@ -85,8 +85,8 @@ def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Exp
         same = given is engine if option.name == "engine" else all(_are_same(asked, before, name) for name in names)
         if not same:
             typed = TYPED.get(option.name, f"--{option.name}")
-            found = f"{began.name} was started with other options: {began.command}"
-            raise UsageError(key=typed, found=found, todo=f"Leave out {typed}, or start a new experiment.")
+            problem = f"{began.name} was started with other options: {began.command}"
+            raise UsageError(key=typed, found=problem, todo=f"Leave out {typed}, or start a new experiment.")
 
 
 def _are_same(asked: Settings, before: Settings, name: str) -> bool:
@@ -125,8 +125,8 @@ def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
         raise UsageError(key="--resume", found=f"{name} is being measured", todo="Wait for its end.")
     began = store.read_experiment(results / name).model_copy(update={"name": name})
     if (began.trial is not None) is not is_trial:
-        found = f"{name} is {'no' if is_trial else 'a'} trial"
-        raise UsageError(key="--resume", found=found, todo=f"Continue it: {began.resume_command}")
+        problem = f"{name} is {'no' if is_trial else 'a'} trial"
+        raise UsageError(key="--resume", found=problem, todo=f"Continue it: {began.resume_command}")
     resumable.require_same_host(began, facts())
     resumable.remaining(began)
     return began

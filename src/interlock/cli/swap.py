@@ -87,8 +87,8 @@ def swap_command(
     given = {"--to": to, "--write": write, "--revert": revert, "--check": check_only, "--paths": paths}
     _check_options({**given, "--local": local, "--try": try_it})
     if dry_run and not try_it:
-        found = "is for --try: without it a swap builds nothing, and without --write it writes nothing"
-        raise UsageError(key="--dry-run", found=found, todo="Leave it out.")
+        problem = "is for --try: without it a swap builds nothing, and without --write it writes nothing"
+        raise UsageError(key="--dry-run", found=problem, todo="Leave it out.")
     notes.as_json, notes.quiet = as_json, as_json or remarks.quiet  # with JSON standard error has errors alone
     place = _place(file)
     if place.is_dir() and stage is not None:
@@ -149,8 +149,8 @@ def _check_options(given: Mapping[str, object]) -> None:
     for option, others in EXCLUDED.items():
         if given[option] and any(given[other] for other in others):
             *most, last = others
-            found = f"cannot be combined with {', '.join(most)} or {last}"
-            raise UsageError(key=option, found=found, todo="Leave those out.")
+            problem = f"cannot be combined with {', '.join(most)} or {last}"
+            raise UsageError(key=option, found=problem, todo="Leave those out.")
     if given["--to"] is None and not given["--revert"] and not given["--check"]:
         raise missing_option("--to", "Name a variant: --to cpython-3.14 (`interlock pick` recommends one).")
 

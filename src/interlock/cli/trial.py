@@ -259,8 +259,8 @@ def trial_command(
     if ending.exit_code:
         raise typer.Exit(ending.exit_code)
     for cell in described.cells:
-        if cell.label == OWN and (found := own_failure(cell.outcome)):
-            raise WorkloadError(file=str(folder), found=found, todo="Correct the service, or the load.")
+        if cell.label == OWN and (failure := own_failure(cell.outcome)):
+            raise WorkloadError(file=str(folder), found=failure, todo="Correct the service, or the load.")
     fail_on_failed_builds([candidate.built for candidate in candidates])
     _require(folder, conditions)
 
@@ -270,8 +270,8 @@ def _require(folder: Path, conditions: Sequence[Condition]) -> None:
     described, tables, _ = load_experiment(folder)
     met = [fault for table in tables for fault in faults(judge(described, table), conditions)]
     if met:
-        found = "; ".join(dict.fromkeys(f"{label}: {words}" for label, words in met))
-        raise TrialError(file=str(folder), found=found, todo="The report has the figures and why.")
+        problem = "; ".join(dict.fromkeys(f"{label}: {words}" for label, words in met))
+        raise TrialError(file=str(folder), found=problem, todo="The report has the figures and why.")
 
 
 def _asked(

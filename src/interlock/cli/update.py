@@ -58,8 +58,8 @@ def update_command(
     for line in updates.lines or ["nothing newer"]:
         console.say(f"{'stale ' if check and updates.lines else 'update'}  {line}")
     if check and updates.lines:
-        found = f"newer releases are out: {len(updates.lines)}"
-        raise DriftError(file=next(iter(updates.texts)), found=found, todo="Run `interlock update`.")
+        problem = f"newer releases are out: {len(updates.lines)}"
+        raise DriftError(file=next(iter(updates.texts)), found=problem, todo="Run `interlock update`.")
     if updates.lines:
         _write(paths, updates.texts)
         if stale := _to_train(known, project.load(paths.root)):
