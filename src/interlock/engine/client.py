@@ -197,9 +197,9 @@ def _named() -> EngineName | None:
 
 def _open(address: Address) -> tuple[DockerClient, Address]:
     if not address.host:
-        found = f"there is no docker context '{address.context}', or it names no engine"
+        problem = f"there is no docker context '{address.context}', or it names no engine"
         todo = "Choose one of `docker context ls`: by DOCKER_CONTEXT, or `docker context use NAME`."
-        raise NoEngineError(key="DOCKER_CONTEXT", found=found, todo=todo)
+        raise NoEngineError(key="DOCKER_CONTEXT", found=problem, todo=todo)
     # Certificates come from DOCKER_CERT_PATH or from the context.
     settings = ContextAPI.kwargs_from_context(address.context) if address.context else kwargs_from_env()
     try:

@@ -107,8 +107,8 @@ def require_containers(engine: DockerEngine) -> None:
             file=engine.address.host, found=f"no space for a container: {refused}", todo="Free space there."
         )
     if refused:
-        found = f"the engine that answers there starts no container ({refused})"
-        raise NoEngineError(file=engine.address.host, found=found, todo="Read its log, and mend that.")
+        problem = f"the engine that answers there starts no container ({refused})"
+        raise NoEngineError(file=engine.address.host, found=problem, todo="Read its log, and mend that.")
 
 
 def why_no_start() -> str:

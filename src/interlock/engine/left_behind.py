@@ -57,8 +57,8 @@ def end_processes(beginning: str, engines: Sequence[Engine] = (), within_s: floa
     """
     ended = set[str]()
     # By their names first: an engine may not answer.
-    for found in (_processes(beginning), _makers(beginning, engines)):
-        experiments = dict(found)
+    for processes in (_processes(beginning), _makers(beginning, engines)):
+        experiments = dict(processes)
         _end(experiments, within_s)
         ended.update(experiments.values())
     return sorted(ended)

@@ -58,7 +58,7 @@ def lives_of(labels: Mapping[str, Sequence[Mapping[str, str]]]) -> dict[str, Lif
 
 def makers_of(labels: Mapping[str, Sequence[Mapping[str, str]]]) -> dict[int, str]:
     """Return the processes of this machine that are at work, by their ids, and for which owner."""
-    return {int(one[PID]): owner for owner, made in labels.items() for one in made if life(one) is Life.LIVING}
+    return {int(marks[PID]): owner for owner, made in labels.items() for marks in made if life(marks) is Life.LIVING}
 
 
 @cache

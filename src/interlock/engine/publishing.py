@@ -118,8 +118,8 @@ class Signer:
         key = ["--key", self.key] if self.key else []
         done = run_here(["cosign", command, "--yes", *key, *words], limit_s=LIMIT_S)
         if not done.ok:
-            found = f"cosign {command} failed: {done.why}"
-            raise SignatureError(key=words[-1], found=found, todo="Correct that, then publish again: nothing is lost.")
+            problem, todo = f"cosign {command} failed: {done.why}", "Correct that, then publish again: nothing is lost."
+            raise SignatureError(key=words[-1], found=problem, todo=todo)
 
 
 def parts_of(folders: Sequence[Path], known: Catalog) -> dict[str, list[Part]]:
@@ -149,8 +149,9 @@ def _require_one(name: str, parts: Sequence[Part]) -> None:
         wrong += ["platforms"] if seen & set(other.platforms) else []
         seen.update(other.platforms)
         for key in wrong:
-            file, found = str(folder / Path(FILE).name), f"{getattr(other, key)}, and in {first} {getattr(entry, key)}"
-            raise CatalogError(file=file, key=f"{name}.{key}", found=found, todo="Push each platform from these files.")
+            problem = f"{getattr(other, key)}, and in {first} {getattr(entry, key)}"
+            file, todo = str(folder / Path(FILE).name), "Push each platform from these files."
+            raise CatalogError(file=file, key=f"{name}.{key}", found=problem, todo=todo)
 
 
 def publish(

@@ -28,10 +28,10 @@ def published_names(known: Catalog, names: list[str], *, named: bool) -> list[st
     return there
 
 
-def _unpublished(name: str, found: str) -> TagError:
+def _unpublished(name: str, problem: str) -> TagError:
     """Return the error of an image that the project has not published."""
     todo = f"Build it (`interlock build {name or 'VARIANT'}`), or name a team's registry with --registry."
-    return TagError(file=published.FILE, key=name, found=found, todo=todo)
+    return TagError(file=published.FILE, key=name, found=problem, todo=todo)
 
 
 def pull_published(
@@ -43,8 +43,8 @@ def pull_published(
             row = _pulled(client, _after(versions[:passed], plan, place), place, on_step, expected.digest)
             if row is not None:
                 return row
-    found = f"{place.name} has no image {expected.digest} of {expected.version} any more"
-    raise _unpublished(versions[0].variant.name, found)
+    problem = f"{place.name} has no image {expected.digest} of {expected.version} any more"
+    raise _unpublished(versions[0].variant.name, problem)
 
 
 def pull_newest(

@@ -315,8 +315,8 @@ def _fetch(client: DockerClient, name: str, registry: Registry, subject: str, on
 def require_cosign(key: str = "--verify", otherwise: str = "leave out --verify") -> None:
     """Raise UsageError if cosign is not there, which an option or a command needs; `otherwise` does without it."""
     if shutil.which("cosign") is None:
-        found = "cosign, which signs images and checks signatures, is not installed"
-        raise UsageError(key=key, found=found, todo=f"Install cosign, or {otherwise}.")
+        problem = "cosign, which signs images and checks signatures, is not installed"
+        raise UsageError(key=key, found=problem, todo=f"Install cosign, or {otherwise}.")
 
 
 def require_signed(reference: str, key: str) -> None:

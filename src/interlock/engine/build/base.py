@@ -220,8 +220,8 @@ def make_layer(base: Base, layer: Path, cannot: str) -> None:
 
 def _failed(said: str, cannot: str) -> EngineError:
     errors = list(dict.fromkeys(line for line in said.splitlines() if line.startswith("E: ")))
-    found = f"{cannot} and mmdebstrap failed: {' / '.join(errors[:2]) or said.strip()}"
-    return EngineError(found=found, todo=next(todo for word, todo in REMEDIES.items() if word in said))
+    problem = f"{cannot} and mmdebstrap failed: {' / '.join(errors[:2]) or said.strip()}"
+    return EngineError(found=problem, todo=next(todo for word, todo in REMEDIES.items() if word in said))
 
 
 def _sources(base: Base, keyring: Path) -> list[str]:

@@ -200,10 +200,10 @@ def _found(name: str, runs: Runs) -> str:
     return "; ".join(f"{run}: {text}" for run, text in answers_by_run.items() if text)
 
 
-def _finding(name: str, found: str, reason: str) -> ContractFinding:
-    if found:
+def _finding(name: str, difference: str, reason: str) -> ContractFinding:
+    if difference:
         verdict = ContractState.DIFFERENCE if reason else ContractState.UNDECLARED
-        return ContractFinding(name, verdict, found, reason)
+        return ContractFinding(name, verdict, difference, reason)
     if reason:
         return ContractFinding(name, ContractState.STALE, "the image has no such difference", reason)
     return ContractFinding(name, ContractState.OK)

@@ -75,8 +75,8 @@ def read_contents(client: DockerClient, image: str) -> ImageContents:
         finally:
             container.remove(force=True)
     except (DockerException, ContentError, OSError, ValueError, LookupError, OverflowError) as error:
-        found = f"the image cannot be read: {error}"
-        raise EngineError(key=image, found=found, todo="Build it with `interlock build`.") from None
+        problem = f"the image cannot be read: {error}"
+        raise EngineError(key=image, found=problem, todo="Build it with `interlock build`.") from None
 
 
 def debian_packages(status: bytes) -> list[tuple[str, str, str]]:

@@ -198,10 +198,10 @@ def find_prefix(variant: Variant, prefix: Prefix) -> Path:
     raise not_found(variant, f"not installed on this machine: {', '.join(prefix.places)}")
 
 
-def not_found(variant: Variant, found: str) -> SourceUnavailableError:
+def not_found(variant: Variant, problem: str) -> SourceUnavailableError:
     """Return the error of an interpreter that others built and that none of its places has."""
     todo = "Install it into a folder of its own and name that."
-    return SourceUnavailableError(file=variant.file, key="prefix.places", found=found, todo=todo)
+    return SourceUnavailableError(file=variant.file, key="prefix.places", found=problem, todo=todo)
 
 
 def packed_files(prefix: Path) -> list[Path]:

@@ -29,10 +29,10 @@ def of_probe() -> MachineCheck:
         profiler.require_bpf()
     except UnsupportedHereError as refused:
         if toolchain.missing(toolchain.PROBE):
-            found = f"no strace, and not {Method.BPF}: {refused.found}: system calls are not counted"
-            return MachineCheck("probe", CheckState.WARNING, found)
-        found = f"{PROBES[Method.STRACE_FUTEX]}; not {Method.BPF}, which `why` needs: {refused.found}"
-        return MachineCheck("probe", CheckState.WARNING, found, refused.todo.removesuffix("."))
+            problem = f"no strace, and not {Method.BPF}: {refused.found}: system calls are not counted"
+            return MachineCheck("probe", CheckState.WARNING, problem)
+        problem = f"{PROBES[Method.STRACE_FUTEX]}; not {Method.BPF}, which `why` needs: {refused.found}"
+        return MachineCheck("probe", CheckState.WARNING, problem, refused.todo.removesuffix("."))
     return MachineCheck("probe", CheckState.OK, PROBES[Method.BPF])
 
 
@@ -52,8 +52,8 @@ def _user(user: Account) -> MachineCheck:
         words = f"builds and workloads run as {user.name or 'this user'}"
         return MachineCheck("user", CheckState.OK, f"{words}, without rights" if user.name else words)
     if account.is_disposable():
-        found = "builds and workloads run as root: no user can be made for them"
-        return MachineCheck("user", CheckState.WARNING, found, "Install passwd and util-linux.")
+        problem = "builds and workloads run as root: no user can be made for them"
+        return MachineCheck("user", CheckState.WARNING, problem, "Install passwd and util-linux.")
     return MachineCheck(
         "user",
         CheckState.WARNING,

@@ -85,8 +85,8 @@ class HostEngine:
     def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:
         if options.registry is not None or options.verifies:
             option = "--verify" if options.verifies else "--cache-from"
-            found = "unsupported, because '--engine host' has no images"
-            raise UsageError(key=option, found=found, todo=f"Leave out {option}.")
+            problem = "unsupported, because '--engine host' has no images"
+            raise UsageError(key=option, found=problem, todo=f"Leave out {option}.")
         return builds.build(self._builder(known, options, on_step), names)
 
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:

@@ -27,8 +27,8 @@ def cannot(feature: Feature) -> UnsupportedHereError | None:
         if feature is Feature.STACKS:
             return error
         if toolchain.missing(toolchain.PROBE):
-            found = "neither strace nor BPF is here: no system call is counted"
-            return UnsupportedHereError(found=found, todo=f"{toolchain.install_command(toolchain.PROBE)}.")
+            problem = "neither strace nor BPF is here: no system call is counted"
+            return UnsupportedHereError(found=problem, todo=f"{toolchain.install_command(toolchain.PROBE)}.")
     return None
 
 

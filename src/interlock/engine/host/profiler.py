@@ -29,8 +29,8 @@ def require_bpf() -> None:
     """Raise UnsupportedHereError with what this machine lacks to count by BPF, as far as that is known beforehand."""
     lacking = toolchain.missing(toolchain.PROFILER)
     if lacking:
-        found = f"this machine has no {', '.join(need.what for need in lacking)}"
-        raise UnsupportedHereError(found=found, todo=f"{toolchain.install_command(lacking)}.")
+        problem = f"this machine has no {', '.join(need.what for need in lacking)}"
+        raise UnsupportedHereError(found=problem, todo=f"{toolchain.install_command(lacking)}.")
     if os.geteuid() != 0:
         raise UnsupportedHereError(
             found="only root may load BPF programs and make cgroups", todo="Run as root, with --as-root."
@@ -92,8 +92,8 @@ class HostProfiler:
         try:
             printed, _ = self._process.communicate(timeout=END_S)
         except subprocess.TimeoutExpired:
-            found = f"the profiler did not end within {END_S} s"
-            raise EngineError(found=found, todo="Stop other programs, then repeat.") from None
+            problem = f"the profiler did not end within {END_S} s"
+            raise EngineError(found=problem, todo="Stop other programs, then repeat.") from None
         if self._process.returncode != 0:
             raise self._refusal()
         self.text = printed.decode()

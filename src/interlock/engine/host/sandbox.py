@@ -232,8 +232,8 @@ class ProcessChannel:
                 bufsize=0,
             )
         except OSError as error:
-            found = f"a cell's agent could not be started: {error}"
-            raise EngineError(found=found, todo="Run `interlock doctor`: it names what is missing.") from None
+            problem = f"a cell's agent could not be started: {error}"
+            raise EngineError(found=problem, todo="Run `interlock doctor`: it names what is missing.") from None
         self._input, self._output = cast(IO[bytes], self._process.stdin), cast(IO[bytes], self._process.stdout)
 
     def send(self, data: bytes) -> None:

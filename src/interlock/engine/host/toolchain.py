@@ -251,8 +251,8 @@ def _make_pth(source: Path, folder: Path, account: Account) -> None:
         if (work / PTH).is_file() and not (work / PTH).is_symlink():  # root follows no link that a build has left
             shutil.copyfile(work / PTH, folder / PTH)
     if done.exit_code not in {0, *NO_SOURCE}:
-        found = f"GNU pth cannot be built: {done.why}"
-        raise EngineError(file="dockerfiles/instruments/pth.sh", found=found, todo=SEE_DOCTOR)
+        problem = f"GNU pth cannot be built: {done.why}"
+        raise EngineError(file="dockerfiles/instruments/pth.sh", found=problem, todo=SEE_DOCTOR)
 
 
 def _make_profiler(source: Path, folder: Path) -> None:

@@ -232,7 +232,7 @@ def imports_by_package(
     imports: dict[str, list[ModuleImport]] = {}
     for job, row in zip(jobs, answers, strict=True):
         tried = [_imported(result, job, owned) for result in row]
-        kept = [one for one in tried if not job.is_sweep or one.error or one.gil_by]
+        kept = [module for module in tried if not job.is_sweep or module.error or module.gil_by]
         imports.setdefault(job.package, []).extend(kept)
     return imports
 

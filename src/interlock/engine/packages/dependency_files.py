@@ -91,8 +91,8 @@ def read(
             reader.file(path, "", is_constraint=False)
     for kind, wanted, known in (("extra", selection.extras, extras), ("group", selection.groups, groups)):
         for name in sorted(wanted - known):
-            found, todo = f"there is no {kind} '{name}'", nearest(name, known)
-            raise RequirementsError(file=", ".join(names), key=f"--{kind}", found=found, todo=todo)
+            problem, todo = f"there is no {kind} '{name}'", nearest(name, known)
+            raise RequirementsError(file=", ".join(names), key=f"--{kind}", found=problem, todo=todo)
     read_all = Dependencies(list(names), reader, locks)
     # What is wrong with a lock file is said before anything is started.
     if not read_all.here().lines and not locks:
@@ -105,8 +105,8 @@ def _toml(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        found = f"not valid TOML: {error}"
-        raise RequirementsError(file=str(path), found=found, todo="Correct the syntax there.") from None
+        problem = f"not valid TOML: {error}"
+        raise RequirementsError(file=str(path), found=problem, todo="Correct the syntax there.") from None
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class _Project:
         for requirement, line, conditions in self._wanted():
             name = canonicalize_name(requirement.name)
             if name in known_to_uv:
-                found, todo = f"pip does not know where {name} comes from", f"Name its {UV}: `uv lock` writes it."
-                raise wrong(self.path, f"tool.uv.sources.{name}", found, todo)
+                problem, todo = f"pip does not know where {name} comes from", f"Name its {UV}: `uv lock` writes it."
+                raise wrong(self.path, f"tool.uv.sources.{name}", problem, todo)
             quoted = next((text for text in (f'"{line}"', f"'{line}'") if text in self.text), line)
             text = _under(conditions, requirement) if conditions else line
             reader.line(self.path, line_number(self.text, quoted), text, is_constraint=False)

@@ -141,8 +141,8 @@ class ImageInstaller:
             own = pip_container.open_image(self.client, owner, image.image_id, {packages.volume: packages.mount_path})
             pip = own.pip_version()
             if pip is None:
-                found = f"{image.variant} has no pip to install packages with"
-                raise UnsupportedHereError(found=found, todo="Leave out the variant, or what needs packages.")
+                problem = f"{image.variant} has no pip to install packages with"
+                raise UnsupportedHereError(found=problem, todo="Leave out the variant, or what needs packages.")
             self.on_step(image.variant, "preparing the builder")
             builder_id = ensure_builder(self.client, self.root, image, self.catalog)
             self._require_wanted()

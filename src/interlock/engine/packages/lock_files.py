@@ -54,8 +54,8 @@ def canonical(names: Iterable[str]) -> frozenset[str]:
     return frozenset(map(canonicalize_name, names))
 
 
-def wrong(path: Path, key: str, found: object, todo: str) -> RequirementsError:
-    return RequirementsError(file=str(path), key=key, found=str(found), todo=todo)
+def wrong(path: Path, key: str, problem: object, todo: str) -> RequirementsError:
+    return RequirementsError(file=str(path), key=key, found=str(problem), todo=todo)
 
 
 def line_number(text: str, needle: str) -> int:
@@ -136,8 +136,8 @@ class LockFile(ABC):
         try:
             yield
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            found = f"is not as its tool writes it ({type(error).__name__}: {error})"
-            raise wrong(self.path, key, found, TO_LOCK_AGAIN) from None
+            problem = f"is not as its tool writes it ({type(error).__name__}: {error})"
+            raise wrong(self.path, key, problem, TO_LOCK_AGAIN) from None
 
 
 @dataclass(frozen=True)
@@ -199,9 +199,9 @@ class PoetryLock(LockFile):
         version = str(metadata.get("lock-version", "")) if isinstance(metadata, dict) else ""
         numbers = tuple(map(int, re.findall(r"\d{1,4}", version)))
         if not LEAST_POETRY <= numbers < (LEAST_POETRY[0] + 1,):
-            found = f"found '{version}': such a file does not say which group needs a package"
+            problem = f"found '{version}': such a file does not say which group needs a package"
             todo = "Lock again with Poetry 2 (`poetry lock`), or name what `poetry export -o requirements.txt` writes."
-            raise wrong(self.path, "metadata.lock-version", found, todo)
+            raise wrong(self.path, "metadata.lock-version", problem, todo)
 
     @property
     def extras(self) -> frozenset[str]:

@@ -35,11 +35,11 @@ def release_with_wheel(inside: PipContainer, name: str, version: str, options: I
     """
     words = [word for option in options if option.split()[0] in PLACES for word in shlex.split(option)]
     # pip fills in variables in its files alone.
-    words = [VARIABLE.sub(lambda found: inside.environment.get(found[1], found[0]), word) for word in words]
+    words = [VARIABLE.sub(lambda match: inside.environment.get(match[1], match[0]), word) for word in words]
     said = inside.pip("index", "versions", "-vv", name, *words, deadline_s=ASK_S)
-    found = WHEEL.findall(said.stdout)  # of pip itself too, whose own releases it may look up
+    wheels = WHEEL.findall(said.stdout)  # of pip itself too, whose own releases it may look up
     own = canonicalize_name(name)
-    return nearest_release(version, [release for project, release in found if canonicalize_name(project) == own])
+    return nearest_release(version, [release for project, release in wheels if canonicalize_name(project) == own])
 
 
 def nearest_release(version: str, releases: Sequence[str]) -> str:

@@ -299,9 +299,9 @@ class Reader:
         for place in (path, Path(line.file).parent / path):
             if self._exists(place):
                 if not any(real_path(place).is_relative_to(folder) for folder in self._folders):
-                    found = f"'{path}' is outside of {' and '.join(map(str, self._folders))}"
+                    problem = f"'{path}' is outside of {' and '.join(map(str, self._folders))}"
                     todo = "Copy it there, or call Interlock in a folder that has both."
-                    self.read.refused.append(_wrong(line, found, todo))
+                    self.read.refused.append(_wrong(line, problem, todo))
                 return place
         return None
 
@@ -320,8 +320,8 @@ def host_of_this_machine(text: str) -> str:
     return ""
 
 
-def _wrong(line: Line, found: str, todo: str) -> RequirementsError:
-    return RequirementsError(file=line.file, key=f"line {line.number}", found=found, todo=todo)
+def _wrong(line: Line, problem: str, todo: str) -> RequirementsError:
+    return RequirementsError(file=line.file, key=f"line {line.number}", found=problem, todo=todo)
 
 
 def local_places(wanted: Requirements, folder: str) -> dict[Path, str]:

@@ -56,8 +56,8 @@ class Unmet:
     @property
     def pinned(self) -> str:
         """Return the version that its line asks for by '=='; empty if it asks for no single one."""
-        found = PINNED.search(self.line.text) if self.line else None
-        return found[1] if found else ""
+        match = PINNED.search(self.line.text) if self.line else None
+        return match[1] if match else ""
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Resolution:
 
         A public index may have another project of the same name.
         """
-        sources = [(one, line) for one, line in self.packages if one.from_index_as_source]
-        lacking = {one.key: one.version for one, line in sources if not _is_direct(line)}
+        sources = [(package, line) for package, line in self.packages if package.from_index_as_source]
+        lacking = {package.key: package.version for package, line in sources if not _is_direct(line)}
         return lacking | {unmet.name: unmet.pinned for unmet in self.failures if not _is_direct(unmet.line)}
 
     def line(self, key: str) -> Line | None:
@@ -207,8 +207,8 @@ class Resolver:
 
 def with_user(package: Resolved, line: Line | None) -> Resolved:
     """Return a package to be fetched as the user and with the password of its line's URL, which pip's report lacks."""
-    found = USER.search(line.text) if line else None
-    return replace(package, spec=without_user(package.spec).replace("://", found[0], 1)) if found else package
+    match = USER.search(line.text) if line else None
+    return replace(package, spec=without_user(package.spec).replace("://", match[0], 1)) if match else package
 
 
 def _text(requirement: Requirement) -> str:

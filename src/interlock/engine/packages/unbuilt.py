@@ -35,7 +35,7 @@ def unbuilt_words(log: str, tag: str) -> str:
     Empty if the log tells of no such package.
     """
     said = AROUND.sub("", log)
-    named = [next(filter(None, found)) for found in NAMED.findall(said)]
+    named = [next(filter(None, groups)) for groups in NAMED.findall(said)]
     if not named and UNNAMED in said:
         named = COLLECTED.findall(said)[-1:]
     if not named:

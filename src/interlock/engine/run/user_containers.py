@@ -148,8 +148,8 @@ NAME_SERVER = "127.0.0.11"
 
 def parse_listening(text: str) -> list[str]:
     """Read the tables of TCP sockets: the addresses and ports at which somebody listens, each once."""
-    found = {(int(port, 16), _address(words)) for words, port in LISTENING.findall(text)}
-    return [f"{address}:{port}" for port, address in sorted(found) if address != NAME_SERVER]
+    sockets = {(int(port, 16), _address(words)) for words, port in LISTENING.findall(text)}
+    return [f"{address}:{port}" for port, address in sorted(sockets) if address != NAME_SERVER]
 
 
 def _address(words: str) -> str:

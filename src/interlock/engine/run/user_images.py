@@ -112,8 +112,8 @@ def find_builder(client: DockerClient) -> UserBuilder:
 
 def _require(command: str, install: str) -> None:
     if shutil.which(command) is None:
-        found = f"the command `{command}`, which builds your Dockerfile, is not installed"
-        raise EngineError(found=found, todo=f"Install it: {install}.")
+        problem = f"the command `{command}`, which builds your Dockerfile, is not installed"
+        raise EngineError(found=problem, todo=f"Install it: {install}.")
 
 
 def build_user_image(workshop: BuildSetup, recipe: Recipe, name: str, on_step: Callable[[str], None]) -> UserImage:
