@@ -89,8 +89,8 @@ def play(
         code = _run(command, {**environment(root), **docker_address().environment, **settings, **more})
         lines = failures.read_text(encoding="utf-8").splitlines() if failures.is_file() else []
         if code and not lines:
-            found = f"ansible-playbook ended with exit code {code}; its output is above"
-            raise FleetError(file=f"{PLAYBOOKS}/{playbook}", found=found, todo="Fix that, and run the command again.")
+            problem = f"ansible-playbook ended with exit code {code}; its output is above"
+            raise FleetError(file=f"{PLAYBOOKS}/{playbook}", found=problem, todo="Fix that, and run the command again.")
         return {failure["host"]: printable(failure["reason"]) for failure in map(json.loads, lines)}
 
 

@@ -78,8 +78,8 @@ class FleetRecord(Data):
         if any(not host.complete or host.not_restored for host in self.hosts.values()):
             again = resuming(self.command, self.name, self.settings.where.words)
             todo = f"What is not measured, or not restored: {again}"
-        found = "; ".join(dict.fromkeys(problems.values()))
-        raise FleetError(file=str(folder), key=", ".join(problems), found=found, todo=todo)
+        problem = "; ".join(dict.fromkeys(problems.values()))
+        raise FleetError(file=str(folder), key=", ".join(problems), found=problem, todo=todo)
 
 
 FLEET_FILE = "fleet.json"
@@ -129,8 +129,8 @@ def _require_asked(archive: Path, experiment: Experiment, asked: Settings) -> No
     differ = [key for key in ASKED if told[key] != wanted[key]]
     named = {*experiment.workloads, *(cell.workload for cell in (*experiment.cells, *experiment.limits))}
     if differ or not named <= {*asked.workloads}:
-        found = f"holds another experiment ({', '.join(differ) or 'other workloads'})"
-        raise StoreError(file=str(archive), found=found, todo="Measure it again with --resume.")
+        problem = f"holds another experiment ({', '.join(differ) or 'other workloads'})"
+        raise StoreError(file=str(archive), found=problem, todo="Measure it again with --resume.")
 
 
 # The largest of the reference experiments has 22 MB, unpacked.

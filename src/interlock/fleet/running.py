@@ -133,8 +133,8 @@ class FleetRun:
 
 def _refusal(refused: Path, error: Exception) -> StoreError:
     """Return why what a host sent is not taken; the file is named by which it is kept, and what is in it by itself."""
-    found, key = f"its results cannot be read ({error!r})", ""
+    problem, key = f"its results cannot be read ({error!r})", ""
     if isinstance(error, InterlockError):
         inside = Path(error.file).name if error.file.endswith(".json") else ""
-        found, key = error.found, ", ".join(filter(None, [inside, error.key]))
-    return StoreError(file=str(refused), key=key, found=found, todo="Measure it again with --resume.")
+        problem, key = error.found, ", ".join(filter(None, [inside, error.key]))
+    return StoreError(file=str(refused), key=key, found=problem, todo="Measure it again with --resume.")
