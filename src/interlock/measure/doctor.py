@@ -64,9 +64,9 @@ def examine_machine(results: Path) -> Iterator[MachineCheck]:
         yield MachineCheck("lock", CheckState.PROBLEM, f"{error.file}: {error.found}", error.todo)
 
 
-def _check(subject: str, found: str, fix: str = "", *, by_playbook: bool = False) -> MachineCheck:
+def _check(subject: str, observation: str, fix: str = "", *, by_playbook: bool = False) -> MachineCheck:
     """Return a check that warns where there is something to mend."""
-    return MachineCheck(subject, CheckState.WARNING if fix else CheckState.OK, found, fix, by_playbook)
+    return MachineCheck(subject, CheckState.WARNING if fix else CheckState.OK, observation, fix, by_playbook)
 
 
 def _tuning(facts: dict[str, Any]) -> Iterator[MachineCheck]:
@@ -106,8 +106,8 @@ def _buildkit(containers: DockerEngine) -> MachineCheck:
     if version or containers.name is EngineName.PODMAN:
         return _check("BuildKit", version or "Podman builds what it builds")
     # No warning: it makes no figure worse, and the project's own builds need it not.
-    found = "not there, so a trial of a Dockerfile with RUN --mount or a heredoc is refused: install docker-buildx"
-    return _check("BuildKit", found)
+    refusal = "not there, so a trial of a Dockerfile with RUN --mount or a heredoc is refused: install docker-buildx"
+    return _check("BuildKit", refusal)
 
 
 def _engine_disk(engine: dict[str, Any], *, is_elsewhere: bool) -> Iterator[MachineCheck]:

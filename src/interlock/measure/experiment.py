@@ -131,8 +131,8 @@ class Execution:
             failure = raised if isinstance(raised, InterlockError) else None
             if failure is None and isinstance(raised, Exception):  # a signal within a call is no answer to it
                 failure = engine_failure(raised)
-            found = getattr(failure, "found", type(raised).__name__)
-            stays = self._end(self.watching.ending.reason or f"an error ({found})")
+            cause = getattr(failure, "found", type(raised).__name__)
+            stays = self._end(self.watching.ending.reason or f"an error ({cause})")
             more = []
             if stays and failure is not None and CLEAN not in failure.todo:
                 more.append(f"Once the engine answers, `{CLEAN} {self.owner}` removes what was started.")

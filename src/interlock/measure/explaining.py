@@ -58,6 +58,6 @@ def _possible(cell: Cell, benchmark: str) -> Track:
     exclude_impossible(cell, None)
     track = cell.tracks[benchmark]
     if not track.goes_on:
-        found = f"{track.label} cannot run {cell.session.workload.name}/{benchmark}: {track.outcome.reason}"
-        raise WorkloadError(found=found, todo="Name another variant or benchmark.")
+        problem = f"{track.label} cannot run {cell.session.workload.name}/{benchmark}: {track.outcome.reason}"
+        raise WorkloadError(found=problem, todo="Name another variant or benchmark.")
     return track

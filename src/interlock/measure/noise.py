@@ -29,12 +29,12 @@ def of_values(seconds: Sequence[float]) -> float:
 
 def of_this_machine() -> dict[int, float]:
     """Return the noise of a loop on each CPU that this process may use; about a second each."""
-    found, loop = {}, timeit.Timer()
+    noise_by_cpu, loop = {}, timeit.Timer()
     for cpu in sorted(os.sched_getaffinity(0)):
         with _pinned(cpu):
             loops, took_s = loop.autorange()
-            found[cpu] = of_values(loop.repeat(VALUES, round(loops * VALUE_S / took_s)))
-    return found
+            noise_by_cpu[cpu] = of_values(loop.repeat(VALUES, round(loops * VALUE_S / took_s)))
+    return noise_by_cpu
 
 
 def require_quiet(noise: dict[int, float]) -> None:

@@ -52,8 +52,8 @@ class HealthCheck:
         where, lines = f"on port {urlsplit(self.url).port} in {self.limit_s:g} s", self.last_lines()
         if not answer.status:
             raise NoAnswerError(found=f"no answer {where}{lines}", todo=self.todo)
-        found = f"no answer 2xx {where}, the last one has status {answer.status}{lines}"
-        raise WorkloadError(found=found, todo=self.todo)
+        problem = f"no answer 2xx {where}, the last one has status {answer.status}{lines}"
+        raise WorkloadError(found=problem, todo=self.todo)
 
 
 FIXED_RATE_LINE = '{"interlock_load"'

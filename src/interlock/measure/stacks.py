@@ -201,7 +201,7 @@ def lock_sites_of(work: Work, no_frames: str = "") -> LockSites:
     chains, frames = _named_stacks(work, used)
     merged = _added(sites, lambda site: _key(site, chains, frames))
     known = roles(chains.values())
-    costliest = sorted(merged.items(), key=lambda one: (-one[1]["ns"], -one[1]["calls"]))
+    costliest = sorted(merged.items(), key=lambda site: (-site[1]["ns"], -site[1]["calls"]))
     named = [_site(key, counts, known) for key, counts in costliest]
     place = {key: rank for rank, (key, _) in enumerate(costliest)}
     by_stack = {(site["stack"], _wakes(site["operation"])): place[_key(site, chains, frames)] for site in sites}
