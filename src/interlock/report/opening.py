@@ -206,7 +206,7 @@ class FoldedRows:
 
 def folded_rows(opening: Opening, tables: Sequence[Table], baseline: str, most: int) -> list[FoldedRows]:
     """Return what changed, and what is open, of each so many rows at once."""
-    found = []
+    groups = []
     for title, rows_of in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
         rows = rows_of(tables)
         rest = {"more": rows[most:], "of modes, studies and versions without support": rows_of(tables, aside=True)}
@@ -215,8 +215,8 @@ def folded_rows(opening: Opening, tables: Sequence[Table], baseline: str, most: 
             for words, hidden in rest.items()
             if hidden
         }
-        found.append(FoldedRows(differences_section(title, rows[:most], baseline), folded))
-    return found
+        groups.append(FoldedRows(differences_section(title, rows[:most], baseline), folded))
+    return groups
 
 
 def _brief_section(title: str, rows: Sequence[ComparedRow], baseline: str) -> Section:
@@ -279,10 +279,10 @@ def markdown_opening(opening: Opening, tables: Sequence[Table], baseline: str) -
     lines = [f"**{opening.sentence}**", "", *(line for command in opening.next for line in (f"`{command}`", ""))]
     lines += [line for said in (opening.source, *opening.caveats) if said for line in (said, "")]
     lines += [line for section in opening.sections for line in markdown_lines(section, capitalized(section.title))]
-    for one in folded_rows(opening, tables, baseline, MOST_ROWS):
-        lines += [f"## {capitalized(one.shown.title)}", ""]
-        lines += [*markdown_table(one.shown.columns, one.shown.rows), ""] if one.shown.rows else ["Nothing.", ""]
-        for words, folded in one.folded.items():
+    for group in folded_rows(opening, tables, baseline, MOST_ROWS):
+        lines += [f"## {capitalized(group.shown.title)}", ""]
+        lines += [*markdown_table(group.shown.columns, group.shown.rows), ""] if group.shown.rows else ["Nothing.", ""]
+        for words, folded in group.folded.items():
             lines += details(words, markdown_table(folded.columns, folded.rows))
     return [*lines, *([f"{capitalized(opening.lacking)}.", ""] if opening.lacking else [])]
 

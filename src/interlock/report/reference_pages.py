@@ -27,21 +27,22 @@ def filled(page: str, content: str) -> str:
 
 def claims_tables(judged: Sequence[ReferenceFinding], untested: Sequence[Untested]) -> str:
     """Return a table for each publication: what it says, our figure and verdict, and where that is from."""
-    count = total([one.finding for one in judged])
+    count = total([judgement.finding for judgement in judged])
     parts = [f"{count}; and {len(untested)} statements that no experiment judges."]
-    sources = dict.fromkeys([one.finding.claim.source for one in judged] + [one.source for one in untested])
+    claims = [judgement.finding.claim for judgement in judged]
+    sources = dict.fromkeys([claim.source for claim in claims] + [claim.source for claim in untested])
     for source in sources:
-        own = [one for one in judged if one.finding.claim.source == source]
+        own = [judgement for judgement in judged if judgement.finding.claim.source == source]
         title = source.title.replace("[", "(").replace("]", ")")
         parts += ["", f"### {source.author}, {source.date}: {title}", ""]
         if own:
             parts += markdown_table(
                 ("published", "as a ratio or count", "ours [95 %]", "verdict", "experiment"), map(_claim_row, own)
             )
-        if substitutes := dict.fromkeys(filter(None, (_substituted(one.finding)[1] for one in own))):
+        if substitutes := dict.fromkeys(filter(None, (_substituted(judgement.finding)[1] for judgement in own))):
             parts += ["", f"Without figures of their own: {', '.join(substitutes)}."]
-        if others := [f"- {one.statement.rstrip('.')}: {one.reason}" for one in untested if one.source == source]:
-            parts += ["", "Not tested, and why:", "", *others]
+        if rest := [f"- {claim.statement.rstrip('.')}: {claim.reason}" for claim in untested if claim.source == source]:
+            parts += ["", "Not tested, and why:", "", *rest]
     return "\n".join(parts)
 
 
@@ -160,7 +161,7 @@ def _subject(figure: AnsweringFigure) -> str:
 
 def command(figures: Sequence[AnsweringFigure]) -> str:
     """Return the command that measures these figures."""
-    labels = dict.fromkeys(label for one in figures for label in (one.against, one.variant) if label)
-    workloads = dict.fromkeys(one.workload for one in figures)
+    labels = dict.fromkeys(label for figure in figures for label in (figure.against, figure.variant) if label)
+    workloads = dict.fromkeys(figure.workload for figure in figures)
     named = f"--variants {','.join(labels)} --baseline {next(iter(labels))} --workloads {','.join(workloads)}"
     return f"interlock matrix --quick {named}"

@@ -119,7 +119,8 @@ def _measured(records: Sequence[ServiceRecord]) -> str:
     for name, own in facts.items():
         apart.setdefault(", ".join(fact for fact in own if fact not in common), []).append(name)
     different = [f"{fact} for {', '.join(names)}" for fact, names in apart.items() if fact]
-    versions = dict.fromkeys(f"{label} is {one}" for record in records for label, one in record.versions.items() if one)
+    releases = [release for record in records for release in record.versions.items()]
+    versions = dict.fromkeys(f"{label} is {version}" for label, version in releases if version)
     return "; ".join(filter(None, [", ".join(common), *different, ", ".join(versions)])) + "."
 
 
@@ -183,8 +184,8 @@ def _bounds(records: Sequence[ServiceRecord]) -> Iterator[str]:
     bounded: dict[tuple[int, str], list[str]] = {}
     for record in records:
         for cpus, text in record.bound.items():
-            if found := BOUND.fullmatch(text):
-                bounded.setdefault((cpus, found[2]), []).append(f"{record.name} {found[1]}")
+            if match := BOUND.fullmatch(text):
+                bounded.setdefault((cpus, match[2]), []).append(f"{record.name} {match[1]}")
     for (cpus, text), used in sorted(bounded.items()):
         yield f"- On {cpus_text(cpus)} {text}: {', '.join(used)}."
 
