@@ -98,10 +98,10 @@ def below(folder: Path, *names: str) -> Path:
     path = folder
     for name in names:
         if name in {"", ".", ".."} or "/" in name or "\0" in name:
-            found = f"{name!r} is no name of a file"
-            raise StoreError(file=str(folder), found=found, todo="Read results that Interlock wrote.")
+            problem = f"{name!r} is no name of a file"
+            raise StoreError(file=str(folder), found=problem, todo="Read results that Interlock wrote.")
         if path != folder and path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
-            found = f"{path.name} is a link that leads out of it"
-            raise StoreError(file=str(folder), found=found, todo="Copy what it names to where the link is.")
+            problem = f"{path.name} is a link that leads out of it"
+            raise StoreError(file=str(folder), found=problem, todo="Copy what it names to where the link is.")
         path /= name
     return path

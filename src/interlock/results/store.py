@@ -126,8 +126,8 @@ def read_experiment(folder: Path) -> Experiment:
 
     Who may not write there, as in another user's folder, reads it without the workload that was interrupted.
     """
-    path = folder / EXPERIMENT_FILE
-    if (folder / JOURNAL_FILE).is_file() and all(os.access(one, os.W_OK) for one in (folder, folder / JOURNAL_FILE)):
+    path, journal = folder / EXPERIMENT_FILE, folder / JOURNAL_FILE
+    if journal.is_file() and all(os.access(place, os.W_OK) for place in (folder, journal)):
         recover(folder)
     if not path.is_file():
         raise StoreError(
@@ -137,8 +137,8 @@ def read_experiment(folder: Path) -> Experiment:
     try:
         experiment.require_whole()
     except ValueError as error:
-        found = f"is incomplete or damaged: {error}"
-        raise StoreError(file=str(path), found=found, todo=f"Restore it, or remove {folder}.") from None
+        problem = f"is incomplete or damaged: {error}"
+        raise StoreError(file=str(path), found=problem, todo=f"Restore it, or remove {folder}.") from None
     return experiment
 
 
@@ -204,9 +204,9 @@ def _check_workloads(folder: Path, before: Experiment, begun: JournalHeader, ent
         raise _no_journal(folder, f"has a cell of {min(strange)!r}, which is not the workload that it is of")
 
 
-def _no_journal(folder: Path, found: str) -> StoreError:
+def _no_journal(folder: Path, problem: str) -> StoreError:
     todo = "Remove it: the experiment is then read without the workload that was interrupted."
-    return StoreError(file=str(folder / JOURNAL_FILE), found=found, todo=todo)
+    return StoreError(file=str(folder / JOURNAL_FILE), found=problem, todo=todo)
 
 
 def _parsed(line: bytes, model: type[Item]) -> Item | None:

@@ -37,8 +37,8 @@ class Sums:
             return
         known = self.known.get(path.relative_to(self.folder).as_posix())
         if known != hashlib.sha256(data).hexdigest():
-            found = f"was changed since it was written: it does not have its sum in {SUMS_FILE}"
-            raise StoreError(file=str(path), found=found if known else f"has no sum in {SUMS_FILE}", todo=AGAIN)
+            problem = f"was changed since it was written: it does not have its sum in {SUMS_FILE}"
+            raise StoreError(file=str(path), found=problem if known else f"has no sum in {SUMS_FILE}", todo=AGAIN)
 
 
 NO_SUMS = Sums()
