@@ -129,7 +129,7 @@ def _undefined_variable_error(dockerfile: Dockerfile, stage: Stage, file: str) -
 
 def _example(stage: Stage, name: str) -> str:
     """Return what a variable could stand for, by where it stands in the image's name."""
-    variable = next((one for one in stage.variables if one.name == name), None)
+    variable = next((variable for variable in stage.variables if variable.name == name), None)
     before = stage.token.text[: variable.start] if variable else ""
     if not before:
         return "python:3.13-slim" if variable and variable.end == len(stage.token.text) else "python"
@@ -148,8 +148,8 @@ def _choose_entries(manifest: ImageManifest, name: str | None, file: str) -> lis
         chosen = _agreeing_image_lines(entries, noun, file)
     for entry in chosen or entries:
         if entry.missing is not None:
-            found, todo = _no_image(entry, noun, entry.missing)
-            raise SwapError(file=f"{file}:{entry.line}", found=found, todo=todo)
+            problem, todo = _no_image(entry, noun, entry.missing)
+            raise SwapError(file=f"{file}:{entry.line}", found=problem, todo=todo)
     if not chosen and manifest.elsewhere:
         there = f"no {noun} starts from a Python image, but the file names one"
         raise LeftError(file=f"{file}:{manifest.stays[0].line}", found=there, todo=manifest.instead)

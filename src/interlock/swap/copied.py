@@ -73,13 +73,14 @@ def copied_files(instructions: Sequence[Instruction], uses: Sequence[Use], besid
 
 def _sources(instructions: Sequence[Instruction]) -> Iterator[tuple[int, str]]:
     """Yield the lines and paths of what is taken from the build context; what is taken from a stage is none of it."""
-    for one in instructions:
-        if one.keyword in {"COPY", "ADD"} and not any(flag.text.startswith("--from") for flag in one.flags):
-            yield from ((one.line, _path(source)) for source in one.sources)
-    for one in instructions:
-        for flag in (flag.text for flag in one.flags if "type=bind" in flag.text and "from=" not in flag.text):
+    for instruction in instructions:
+        of_stage = any(flag.text.startswith("--from") for flag in instruction.flags)
+        if instruction.keyword in {"COPY", "ADD"} and not of_stage:
+            yield from ((instruction.line, _path(source)) for source in instruction.sources)
+    for instruction in instructions:
+        for flag in (flag.text for flag in instruction.flags if "type=bind" in flag.text and "from=" not in flag.text):
             source = MOUNTED.search(flag)
-            yield one.line, _path(source[1] if source else "")
+            yield instruction.line, _path(source[1] if source else "")
 
 
 def _path(source: str) -> str:
@@ -142,30 +143,30 @@ class _Copied:
         installing = [part for part in COMMANDS.split(use.full) if INSTALLS.search(part)]
         for match in (match for part in installing for match in REQUIREMENTS.finditer(part)):
             if file := self.find(match[1]):
-                for one in self._with_included(file):
-                    yield from (line for line in self.lines(one) if not line.text.startswith("#"))
+                for requirements in self._with_included(file):
+                    yield from (line for line in self.lines(requirements) if not line.text.startswith("#"))
         if installer := _installer(use).partition(" ")[0]:
             lock = self.find(LOCKS[installer]) if installer in LOCKS else None
             if lock is not None:
                 yield from (line for line in self.lines(lock) if line.text.startswith("name = "))
             elif project := self.find(PROJECT):
-                named = _dependencies(project.text)
-                yield from (line for line in self.lines(project) if any(_names(line.text, one) for one in named))
+                named, lines = _dependencies(project.text), self.lines(project)
+                yield from (line for line in lines if any(_names(line.text, dependency) for dependency in named))
 
     def _with_included(self, file: _File) -> Iterator[_File]:
         """Yield a file of requirements, and those that it includes."""
         open_, seen = [file], set[str]()
         while open_ and len(seen) < MOST_ASKED:
-            one = open_.pop()
-            if one.name in seen:
+            requirements = open_.pop()
+            if requirements.name in seen:
                 continue
-            seen.add(one.name)
-            yield one
-            for line in one.text.splitlines():
+            seen.add(requirements.name)
+            yield requirements
+            for line in requirements.text.splitlines():
                 if match := INCLUDED.match(line):
-                    path = str(PurePosixPath(one.name).parent / match[1])
+                    path = str(PurePosixPath(requirements.name).parent / match[1])
                     if (text := self.beside(path)) is not None:
-                        open_.append(_File(one.line, path, text))
+                        open_.append(_File(requirements.line, path, text))
 
     def packages(self, use: Use) -> Iterator[FileLine]:
         """Yield the lines from which a line takes packages of Debian's: `xargs apt-get install < packages.txt`."""
@@ -192,16 +193,16 @@ class _Copied:
 def _installer(use: Use) -> str:
     """Return what installs the project itself: `uv sync`; empty if nothing does."""
     for part in COMMANDS.split(use.full):
-        found = INSTALLS.search(part)
-        if found and (found[1] or OWN_FOLDER.search(part, found.end())):
-            return " ".join(found[0].split())
+        match = INSTALLS.search(part)
+        if match and (match[1] or OWN_FOLDER.search(part, match.end())):
+            return " ".join(match[0].split())
     return ""
 
 
 def _dependencies(project: str) -> list[str]:
     """Return the dependencies of a pyproject.toml, as they stand in a list or as keys."""
     held = _toml(project)
-    named = [one for one in _at(held, "project", "dependencies", kind=list) if isinstance(one, str)]
+    named = [spec for spec in _at(held, "project", "dependencies", kind=list) if isinstance(spec, str)]
     return [*named, *_at(held, "tool", "poetry", "dependencies", kind=dict)]
 
 

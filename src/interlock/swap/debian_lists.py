@@ -117,7 +117,7 @@ def read_packages(text: str) -> dict[str, Package]:
                 name=name,
                 source=fields.get("Source", name).split()[0],
                 provides=_names(fields.get("Provides", "")),
-                needs=tuple(tuple(NAME.findall(one)[0] for one in part.split("|")) for part in needs),
+                needs=tuple(tuple(NAME.findall(alternative)[0] for alternative in part.split("|")) for part in needs),
                 replaces=_names(fields.get("Replaces", "")),
                 transitional=TRANSITIONAL.search(fields.get("Description", "")) is not None,
                 base=fields.get("Essential") == "yes" or fields.get("Priority") == "required",
@@ -129,7 +129,7 @@ def read_packages(text: str) -> dict[str, Package]:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(found[0] for part in text.split(",") if (found := NAME.search(part)))
+    return tuple(match[0] for part in text.split(",") if (match := NAME.search(part)))
 
 
 @dataclass
@@ -184,19 +184,20 @@ def _shape(name: str) -> str:
 def closure(names: Iterable[str], now: Mapping[str, Package]) -> set[str]:
     """Return packages with all that they need; of several that would do the first one that there is."""
     providers: dict[str, str] = {}
-    for name, package in sorted(now.items(), key=lambda one: not one[1].base):
+    for name, package in sorted(now.items(), key=lambda entry: not entry[1].base):
         for provided in package.provides:
             providers.setdefault(provided, name)
-    found, open_ = set[str](), [*names]
+    needed, open_ = set[str](), [*names]
     while open_:
         name = open_.pop()
         name = name if name in now else providers.get(name, name)
-        if name in found or name not in now:
+        if name in needed or name not in now:
             continue
-        found.add(name)
+        needed.add(name)
         for alternatives in now[name].needs:
-            open_.append(next((one for one in alternatives if one in now or one in providers), alternatives[0]))
-    return found
+            offered = (alternative for alternative in alternatives if alternative in now or alternative in providers)
+            open_.append(next(offered, alternatives[0]))
+    return needed
 
 
 def make_table(
@@ -212,7 +213,8 @@ def make_table(
     for release in FORMER:
         gone |= dict(successors.gone(read_packages(lists[release]).values()))
     asked = _strings(official["full"]["packages"])
-    slim = closure([*_strings(official["slim"]["packages"]), *(one.name for one in now.values() if one.base)], now)
+    base = [package.name for package in now.values() if package.base]
+    slim = closure([*_strings(official["slim"]["packages"]), *base], now)
     full = closure(asked, now) - slim
     looked_into = {name for name in full if name in asked or not WITHOUT_PROGRAMS.match(name)} | {ZONES}
     programs, zones = {name: str(package) for name, package in official["alternatives"].items()}, set[str]()
@@ -227,4 +229,4 @@ def make_table(
 
 
 def _strings(value: object) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []
+    return [str(word) for word in value] if isinstance(value, list) else []

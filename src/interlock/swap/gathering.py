@@ -26,17 +26,17 @@ def gather_uses(parsed: ParsedFile, chosen: Sequence[int], beside: Beside) -> Us
     if isinstance(parsed, ImageManifest):
         entries = tuple(_entry_uses(parsed, parsed.entries[index]) for index in chosen)
         return Uses(entries, (*_left_to_the_workflow(parsed), *parsed.stays))
-    taken = [
+    crossings = [
         (stage, taken, stage.root.index in chosen, taken.stage is not None and taken.stage.root.index in chosen)
         for stage in parsed.stages
         for taken in stage.taken
     ]
-    coming = tuple((stage, one) for stage, one, here, there in taken if here and not there)
+    coming = tuple((stage, taken) for stage, taken, here, there in crossings if here and not there)
     return Uses(
         tuple(_stage_uses(parsed, chosen, coming, beside)),
         unknown=tuple(stage for stage in parsed.stages if stage.missing is not None),
         coming=coming,
-        leaving=tuple((stage, one) for stage, one, here, there in taken if there and not here),
+        leaving=tuple((stage, taken) for stage, taken, here, there in crossings if there and not here),
         named=parsed.named_images,
         platforms_line=parsed.platforms_line,
     )
@@ -74,11 +74,13 @@ def _stage_uses(
     roots = [dockerfile.stages[index] for index in chosen]
     bodies: dict[int, list[Instruction]] = {index: [] for index in chosen}
     uses = {root.index: [Use(root.line, root.image, "FROM")] for root in roots}
-    for (stage, one), values in zip(dockerfile.instructions, dockerfile.values, strict=True):
-        if stage and stage.root.index in uses and one is not stage.instruction:
-            expanded = _shell_expanded(one.said, values)
-            uses[stage.root.index].append(Use(one.line, one.said, one.keyword, id(one) in foreign, expanded))
-            bodies[stage.root.index].append(one)
+    for (stage, instruction), values in zip(dockerfile.instructions, dockerfile.values, strict=True):
+        if stage and stage.root.index in uses and instruction is not stage.instruction:
+            expanded = _shell_expanded(instruction.said, values)
+            is_foreign = id(instruction) in foreign
+            use = Use(instruction.line, instruction.said, instruction.keyword, is_foreign, expanded)
+            uses[stage.root.index].append(use)
+            bodies[stage.root.index].append(instruction)
     for root in roots:
         files = copied_files(bodies[root.index], uses[root.index], beside)
         yield Used(root, tuple(uses[root.index]), root.platforms, files)

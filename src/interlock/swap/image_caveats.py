@@ -145,7 +145,7 @@ def _files_that_come(here: Stage, taken: Taken, to: NewImage) -> Iterator[Caveat
     changes = here.python is None or here.python.agrees_on != (to.implementation, to.python)
     stays_beside = taken.tools or (taken.stage, taken.name) in here.interpreters_from
     if taken.python is None:
-        installs = source is not None and any(PIP.search(one.said) for one in source.body)
+        installs = source is not None and any(PIP.search(instruction.said) for instruction in source.body)
         paths = taken.instruction.sources
         told = any(map(COMPILED.search, paths)) or (installs and any(map(PACKAGES.search, paths)))
         if source and changes and told:

@@ -139,8 +139,8 @@ class PythonImage:
     @property
     def patch(self) -> str:
         """Return the version with its patch that the tag names: 3.14.7; empty without one."""
-        found = re.match(r"\d+\.\d+\.\d+(?![\w.])", self.name.tag) if self.maker is Maker.OFFICIAL else None
-        return found[0] if found else ""
+        match = re.match(r"\d+\.\d+\.\d+(?![\w.])", self.name.tag) if self.maker is Maker.OFFICIAL else None
+        return match[0] if match else ""
 
     @property
     def agrees_on(self) -> tuple[str, str | None]:

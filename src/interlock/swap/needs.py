@@ -166,8 +166,8 @@ def _packages(
             versions.append(word)
     if gone:
         each = ", ".join(f"{name} ({todo})" for name, todo in gone.items())
-        before = [one for one in around if one.line <= use.line or use not in around]
-        added = any(OTHERS_ARCHIVE.search(one.text) for one in before)
+        before = [other_use for other_use in around if other_use.line <= use.line or use not in around]
+        added = any(OTHERS_ARCHIVE.search(other_use.text) for other_use in before)
         unless = ", unless the archive that this file adds has it" if added else ""
         said = f"installs what Debian {to.suite} does not have{unless}: {each}"
         yield Caveat(use.line, said, Weight.MAY_BREAK if added else Weight.BREAKS)

@@ -311,7 +311,7 @@ def _containers(node: MappingNode) -> Iterator[Node]:
 
 
 def _container_images(documents: Sequence[Node]) -> Iterator[NamedImage]:
-    for container in (one for node in _mappings(documents, set()) for one in _containers(node)):
+    for container in (container for node in _mappings(documents, set()) for container in _containers(node)):
         image, name = _get(container, "image"), _get(container, "name")
         if isinstance(image, ScalarNode):
             yield (str(name.value) if name is not None else None), image, container
