@@ -92,8 +92,8 @@ class Builds:
         try:
             return TriedRow(OWN, self._build(Built(variant=OWN, outcome=OK), self.recipe))
         except BuildError as error:
-            found = f"your own Dockerfile, unchanged: {error.found}"
-            raise BuildError(file=str(self.recipe.dockerfile), found=found, todo=error.todo) from None
+            problem = f"your own Dockerfile, unchanged: {error.found}"
+            raise BuildError(file=str(self.recipe.dockerfile), found=problem, todo=error.todo) from None
 
     def row(self, candidate: Candidate) -> TriedRow:
         """Build a variant's copy; if that fails its rows have failed."""
@@ -182,7 +182,7 @@ def require_builder(builder: UserBuilder, recipe: Recipe) -> None:
         return
     text = read_file(recipe.dockerfile) if recipe.text is None else recipe.text
     for instruction in parse_instructions(text):
-        flags = [found[0] for flag in instruction.flags if (found := NEEDS_BUILDKIT.match(flag.text))]
+        flags = [match[0] for flag in instruction.flags if (match := NEEDS_BUILDKIT.match(flag.text))]
         if needed := "a heredoc" if instruction.heredoc else flags[0] if flags else "":
             problem = f"{needed} needs BuildKit, and this engine has its classic builder alone"
             todo = "Install BuildKit's command: apt-get install docker-buildx."

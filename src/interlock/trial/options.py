@@ -108,13 +108,13 @@ def _condition(word: str) -> Condition:
         return Condition(FailOn(match["fault"]))
     if match and figure and match["way"] == figure.worse:
         return Condition(FailOn.WORSE, figure, float(match["share"]) / 100)
-    found = f"'{word}' is no condition"
+    problem = f"'{word}' is no condition"
     if match and figure:
-        found = f"'{word}' is no fault: {match['way']} {figure} is better"
+        problem = f"'{word}' is no fault: {match['way']} {figure} is better"
     more, less = (", ".join(figure for figure in Figure if figure.worse == way) for way in ("more", "less"))
     faults = ", ".join(fault for fault in FailOn if fault is not FailOn.WORSE)
     todo = f"Give {faults}, more-FIGURE=N% of {more}, or less-FIGURE=N% of {less}"
-    raise UsageError(key="--fail-on", found=found, todo=f"{todo}: --fail-on 'slower|more-memory=10%'.")
+    raise UsageError(key="--fail-on", found=problem, todo=f"{todo}: --fail-on 'slower|more-memory=10%'.")
 
 
 def places_of(count: int, service: int | None, *, sweep: bool) -> list[ServicePlace]:

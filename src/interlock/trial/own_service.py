@@ -62,16 +62,16 @@ def find_service(folder: Path) -> OwnService:
 
 def _of_dockerfile(path: Path) -> dict[str, Any]:
     instructions = parse_instructions(read_file(path))
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for instruction in instructions:
-        found |= _told(instruction, path.name)
+        facts |= _told(instruction, path.name)
     # That of the last stage; of several ports the one that it is asked or started with, else the first.
     exposed = [each.arguments for each in instructions if each.keyword == "EXPOSE"][-1:]
     numbers = [word.text.partition("/")[0] for arguments in exposed for word in arguments]
     ports = [int(number) for number in numbers if number.isdigit()]
-    if not ports or found.get("port") in ports:
-        return found
-    return found | {"port": ports[0], "port_by": f"EXPOSE of {path.name}"}
+    if not ports or facts.get("port") in ports:
+        return facts
+    return facts | {"port": ports[0], "port_by": f"EXPOSE of {path.name}"}
 
 
 def _told(instruction: Instruction, file: str) -> dict[str, Any]:
@@ -104,17 +104,17 @@ def _of_compose(path: Path) -> dict[str, Any]:
 
 
 def _ports(service: Mapping[str, Any], where: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     listed = service.get("ports")
     for port in listed if isinstance(listed, list) else ():
         inside = str(port.get("target", "") if isinstance(port, dict) else port).rpartition(":")[2].partition("/")[0]
         if inside.isdigit():
-            found = {"port": int(inside), "port_by": where}
+            facts = {"port": int(inside), "port_by": where}
             break
     check = service.get("healthcheck")
     if isinstance(check, dict) and (healthy := HEALTH.search(str(check.get("test", "")))):
-        found |= {"port": int(healthy[1]), "port_by": where, "health": healthy[2], "health_by": where}
-    return found
+        facts |= {"port": int(healthy[1]), "port_by": where, "health": healthy[2], "health_by": where}
+    return facts
 
 
 def _dependencies(folder: Path) -> tuple[str, frozenset[str]]:

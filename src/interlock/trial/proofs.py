@@ -82,8 +82,8 @@ class Proofs:
             limit = f"{self.checks.deadline_s:g} s"
             raise WorkloadError(key="--cmd", found=f"the tests did not end within {limit}", todo="Raise --deadline.")
         if code != 0:
-            found = f"the tests end with exit code {code}; {last_lines(tests.log())}"
-            raise WorkloadError(key="--cmd", found=found, todo="Correct the tests, or the image.")
+            problem = f"the tests end with exit code {code}; {last_lines(tests.log())}"
+            raise WorkloadError(key="--cmd", found=problem, todo="Correct the tests, or the image.")
 
 
 def _of_own(error: WorkloadError) -> WorkloadError:

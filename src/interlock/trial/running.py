@@ -122,13 +122,13 @@ def require_the_same(began: Experiment, workloads: Sequence[Workload], built: Se
     Images are the same by their content: labels say of which trial each is, and so it has another name.
     """
     if began.workloads != {workload.name: workload for workload in workloads}:
-        found = f"{began.name} had another load, address or tests: {began.command}"
-        raise UsageError(key="--resume", found=found, todo="Give the same options, or start a new trial.")
+        problem = f"{began.name} had another load, address or tests: {began.command}"
+        raise UsageError(key="--resume", found=problem, todo="Give the same options, or start a new trial.")
     now = {image.variant: image.content_hash for image in built}
     for image in began.images:
         if image.outcome.state is State.OK and now[image.variant] != image.content_hash:
-            found = f"{image.variant} has another image than when {began.name} was started"
-            raise UsageError(key="--resume", found=found, todo=BEGIN_ANEW)
+            problem = f"{image.variant} has another image than when {began.name} was started"
+            raise UsageError(key="--resume", found=problem, todo=BEGIN_ANEW)
 
 
 def _base(engine: DockerEngine, request: TrialRequest, watching: Observers) -> BaseImage:
