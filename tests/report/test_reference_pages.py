@@ -8,7 +8,7 @@ from interlock.analysis.claims import ClaimVerdict, Finding
 from interlock.analysis.references import ReferenceFigure, ReferenceFinding
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.analysis.verdicts import Comparison
-from interlock.catalog.claims import AnsweringFigure, Question, Untested
+from interlock.catalog.claims import AnsweringFigure, JudgedApart, Question, Untested
 from interlock.errors import CatalogError
 from interlock.report.reference_pages import BEGIN, END, answers, claims_tables, command, filled, ratio_words
 from tests.builders import make_claim, make_experiment
@@ -80,9 +80,13 @@ def test_a_publication_has_a_table_of_what_was_judged_and_a_list_of_what_was_not
         ReferenceFinding(Finding(claim, ClaimVerdict.NO_DATA, "nobody did"), EXPERIMENT),
     ]
     lost = Untested(statement="It is fast.", source=claim.source, reason="no figure")
-    text = claims_tables(judged, [lost])
+    counted = JudgedApart(
+        statement="Twice.", source=claim.source, published="2", ours="3", verdict="confirmed", section="page.md#part"
+    )
+    text = claims_tables(judged, [counted], [lost])
     rows = [[cell.strip() for cell in line.split("|")[3:6]] for line in text.splitlines()[6:] if line.startswith("|")]
-    assert [row[1] for row in rows] == ["confirmed", *["not testable here: it hangs"] * 2, "no data yet"]
+    assert [row[1] for row in rows] == ["confirmed", *["not testable here: it hangs"] * 2, "no data yet", "confirmed"]
+    assert "| Twice. | 2 | 3 | confirmed | [a benchmark](page.md#part) |" in text
     assert text.count("a substitutes for b") == 1
     assert text.splitlines()[-1] == "- It is fast: no figure"
     assert text.count("###") == 1

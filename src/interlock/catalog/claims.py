@@ -116,11 +116,24 @@ class Claim(Measured):
 
 
 class Untested(Data):
-    """A published statement that no experiment judges, and why."""
+    """A published statement that nothing judges, and why."""
 
     statement: Text = Field(description="What was published, in one sentence.")
     source: Publication = Field(description="The publication: a name of [sources], or a table of its own.")
     reason: Text = Field(description="Why it is not tested.")
+
+
+class JudgedApart(Data):
+    """A published statement that a benchmark of the project's own judges, beside the experiments."""
+
+    statement: Text = Field(description="What was published, in one sentence.")
+    source: Publication = Field(description="The publication: a name of [sources], or a table of its own.")
+    published: Text = Field(description="The published figure.")
+    ours: Text = Field(description="The benchmark's figure.")
+    verdict: Literal["confirmed", "same direction, stronger", "same direction, weaker", "opposite", "undecided"] = (
+        Field(description="What the figures show of the statement.")
+    )
+    section: Text = Field(description="Where the benchmark's figures are: a page of docs/, # and a section.")
 
 
 class AnsweringFigure(Measured):
@@ -159,13 +172,14 @@ class ClaimsFile(Data):
     sources: dict[Name, Publication] = Field(default={}, description="Publications by name.")
     substitutes: dict[Label, Label] = Field(default={}, description="Substitutes for all claims.")
     claims: dict[Name, Claim] = Field(min_length=1, description="The claims, each in a table [claims.NAME].")
-    untested: dict[Name, Untested] = Field(default={}, description="What no experiment judges, and why.")
+    apart: dict[Name, JudgedApart] = Field(default={}, description="What a benchmark judges beside the experiments.")
+    untested: dict[Name, Untested] = Field(default={}, description="What nothing judges, and why.")
 
     @model_validator(mode="before")
     @classmethod
     def _join(cls, data: dict[str, Any]) -> dict[str, Any]:
-        sources, claims, untested = (data.get(key, {}) for key in ("sources", "claims", "untested"))
-        if not all(isinstance(table, dict) for table in (sources, claims, untested)):
+        sources, claims, apart, untested = (data.get(key, {}) for key in ("sources", "claims", "apart", "untested"))
+        if not all(isinstance(table, dict) for table in (sources, claims, apart, untested)):
             return data
         shared = {"substitutes": data.get("substitutes", {})}
         return {
@@ -176,7 +190,8 @@ class ClaimsFile(Data):
                 else claim
                 for name, claim in claims.items()
             },
-            "untested": {name: cls._with_source(name, claim, sources) for name, claim in untested.items()},
+            "apart": {name: cls._with_source(name, statement, sources) for name, statement in apart.items()},
+            "untested": {name: cls._with_source(name, statement, sources) for name, statement in untested.items()},
         }
 
     @staticmethod

@@ -220,6 +220,7 @@ def reference_texts(paths: ProjectPaths) -> dict[str, str]:
     parts = {
         "docs/claims.md": reference_pages.claims_tables(
             references.best_findings([(contents.experiment, judged[contents.experiment.name]) for contents in judging]),
+            list(known.apart.values()),
             list(known.untested.values()),
         ),
         "docs/findings.md": reference_pages.answers(asked, [contents.experiment for contents in loaded]),

@@ -9,7 +9,7 @@ from interlock.analysis.comparison import baseline_optimisation
 from interlock.analysis.references import ReferenceFigure, ReferenceFinding
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison
-from interlock.catalog.claims import AnsweringFigure, ClaimMetric, Question, Untested
+from interlock.catalog.claims import AnsweringFigure, ClaimMetric, JudgedApart, Question, Untested
 from interlock.errors import CatalogError
 from interlock.report.claims import published_text, total
 from interlock.report.tables import markdown_table, ratio_text
@@ -25,20 +25,20 @@ def filled(page: str, content: str) -> str:
     return f"{head}{BEGIN}\n\n{content}\n\n{END}{rest.partition(END)[2]}"
 
 
-def claims_tables(judged: Sequence[ReferenceFinding], untested: Sequence[Untested]) -> str:
+def claims_tables(
+    judged: Sequence[ReferenceFinding], apart: Sequence[JudgedApart], untested: Sequence[Untested]
+) -> str:
     """Return a table for each publication: what it says, our figure and verdict, and where that is from."""
     count = total([judgement.finding for judgement in judged])
-    parts = [f"{count}; and {len(untested)} statements that no experiment judges."]
+    parts = [f"{count}; {len(apart)} statements that a benchmark judges; {len(untested)} that nothing judges."]
     claims = [judgement.finding.claim for judgement in judged]
-    sources = dict.fromkeys([claim.source for claim in claims] + [claim.source for claim in untested])
-    for source in sources:
+    for source in dict.fromkeys(statement.source for statement in [*claims, *apart, *untested]):
         own = [judgement for judgement in judged if judgement.finding.claim.source == source]
         title = source.title.replace("[", "(").replace("]", ")")
         parts += ["", f"### {source.author}, {source.date}: {title}", ""]
-        if own:
-            parts += markdown_table(
-                ("published", "as a ratio or count", "ours [95 %]", "verdict", "experiment"), map(_claim_row, own)
-            )
+        rows = [*map(_claim_row, own), *(_apart_row(statement) for statement in apart if statement.source == source)]
+        if rows:
+            parts += markdown_table(("published", "as a ratio or count", "ours [95 %]", "verdict", "from"), rows)
         if substitutes := dict.fromkeys(filter(None, (_substituted(judgement.finding)[1] for judgement in own))):
             parts += ["", f"Without figures of their own: {', '.join(substitutes)}."]
         if rest := [f"- {claim.statement.rstrip('.')}: {claim.reason}" for claim in untested if claim.source == source]:
@@ -62,6 +62,11 @@ def _claim_row(judged: ReferenceFinding) -> tuple[str, ...]:
     reason = _substituted(finding)[0]
     said = f"{finding.verdict.value}: {reason}" if finding.verdict.silent else finding.verdict.value
     return statement, published_text(claim), finding.figure, said, _link(judged.experiment)
+
+
+def _apart_row(statement: JudgedApart) -> tuple[str, ...]:
+    link = f"[a benchmark]({statement.section})"
+    return statement.statement, statement.published, statement.ours, statement.verdict, link
 
 
 def _link(experiment: Experiment) -> str:
