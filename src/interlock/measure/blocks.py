@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
-from interlock.measure.kinds.choosing import kind_of_track
+from interlock.measure.kinds.kind import Kind
 from interlock.measure.stopwatch import Phase
 from interlock.measure.tracks import OnStart, Result, Track
 
 
-def run_block(tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
-    """Yield how the processes of a benchmark's block ended: of those alone, then of those that are in order.
+def run_block(kinds: Mapping[Track, Kind], number: int, on_start: OnStart) -> Iterator[Result]:
+    """Yield how the processes of a benchmark's block ended, by its tracks: of those alone, then of those in order.
 
     Round 0 calibrates, or shows that a command works. A result is to be kept before the next one is asked for.
     """
     if number == 0:
-        yield from _tried(tracks, on_start)
+        yield from _tried(kinds, on_start)
         return
-    _renew_pages(tracks)
-    in_order = [track for track in tracks if kind_of_track(track).is_in_order(track)]
-    for track in tracks:
+    _renew_pages(kinds)
+    in_order = [track for track, kind in kinds.items() if kind.is_in_order(track)]
+    for track, kind in kinds.items():
         if track not in in_order:
-            yield from _alone(track, number, on_start)
-    for result in kind_of_track(in_order[0]).block(in_order, number, on_start) if in_order else ():
+            yield from _alone(track, kind, number, on_start)
+    for result in kinds[in_order[0]].block(in_order, number, on_start) if in_order else ():
         result.track.cell.clock.add(Phase.MEASURING, result.busy_s or 0)
         yield result
 
 
-def _tried(tracks: Sequence[Track], on_start: OnStart) -> Iterator[Result]:
+def _tried(kinds: Mapping[Track, Kind], on_start: OnStart) -> Iterator[Result]:
     """One process tells of how many loops the others are fed: the baseline's, if it works."""
-    for track in sorted(tracks, key=lambda track: track.label != track.session.resources.settings.baseline):
-        kind = kind_of_track(track)
+    for track in sorted(kinds, key=lambda track: track.label != track.session.resources.settings.baseline):
+        kind = kinds[track]
         if kind.is_tried and not kind.shares_loops(track):
-            yield from _alone(track, 0, on_start)
+            yield from _alone(track, kind, 0, on_start)
             if kind.shares_loops(track):
-                for fed in tracks:
+                for fed in kinds:
                     fed.take_over(track)
 
 
-def _alone(track: Track, number: int, on_start: OnStart) -> Iterator[Result]:
+def _alone(track: Track, kind: Kind, number: int, on_start: OnStart) -> Iterator[Result]:
     on_start(track)
     result = None
     with track.cell.clock.during(Phase.MEASURING), track.failing():
-        result = kind_of_track(track).alone(track, number)
+        result = kind.alone(track, number)
     if result is not None:
         yield result
 
 
-def _renew_pages(tracks: Sequence[Track]) -> None:
+def _renew_pages(tracks: Iterable[Track]) -> None:
     """Let the interpreters' files be read anew, to other pages of the memory.
 
     Which pages an interpreter has changes its speed by some per cent, and the page cache keeps them for as long as a

@@ -164,10 +164,11 @@ class Block:
             done = self.done + len(started) - 1
             watching.on_progress(ProgressUpdate(self.title, workload, track.label, done, self.total))
 
-        for result in run_block([track for track in self.tracks if track.goes_on], self.round, on_start):
+        kinds = {track: kind_of_track(track) for track in self.tracks if track.goes_on}
+        for result in run_block(kinds, self.round, on_start):
             with result.track.failing():
                 course.add(result)
-                kind_of_track(result.track).keep(result, self.round)
+                kinds[result.track].keep(result, self.round)
 
 
 def planned_blocks(

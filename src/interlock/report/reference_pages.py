@@ -31,8 +31,9 @@ def claims_tables(
     """Return a table for each publication: what it says, our figure and verdict, and where that is from."""
     count = total([judgement.finding for judgement in judged])
     parts = [f"{count}; {len(apart)} statements that a benchmark judges; {len(untested)} that nothing judges."]
-    claims = [judgement.finding.claim for judgement in judged]
-    for source in dict.fromkeys(statement.source for statement in [*claims, *apart, *untested]):
+    claims = (judgement.finding.claim for judgement in judged)
+    sources = [statement.source for statements in (claims, apart, untested) for statement in statements]
+    for source in dict.fromkeys(sources):
         own = [judgement for judgement in judged if judgement.finding.claim.source == source]
         title = source.title.replace("[", "(").replace("]", ")")
         parts += ["", f"### {source.author}, {source.date}: {title}", ""]
