@@ -88,12 +88,17 @@ class Measured(Data):
         return self
 
 
-class Claim(Measured):
+class Statement(Data):
+    """What was published, and where."""
+
+    statement: Text = Field(description="What was published, in one sentence.")
+    source: Publication = Field(description="The publication: a name of [sources], or a table of its own.")
+
+
+class Claim(Statement, Measured):
     """A published figure, and which of an experiment's figures it is compared with."""
 
     name: Name
-    statement: Text = Field(description="What was published, in one sentence.")
-    source: Publication = Field(description="The publication: a name of [sources], or a table of its own.")
     published: float = Field(ge=0, allow_inf_nan=False, description="The published figure: a ratio or a count.")
     tolerance: float = Field(
         ge=0, allow_inf_nan=False, description="How far from the published figure confirms it, as a share of it."
@@ -115,19 +120,15 @@ class Claim(Measured):
         return self
 
 
-class Untested(Data):
+class Untested(Statement):
     """A published statement that nothing judges, and why."""
 
-    statement: Text = Field(description="What was published, in one sentence.")
-    source: Publication = Field(description="The publication: a name of [sources], or a table of its own.")
     reason: Text = Field(description="Why it is not tested.")
 
 
-class JudgedApart(Data):
+class JudgedApart(Statement):
     """A published statement that a benchmark of the project's own judges, beside the experiments."""
 
-    statement: Text = Field(description="What was published, in one sentence.")
-    source: Publication = Field(description="The publication: a name of [sources], or a table of its own.")
     published: Text = Field(description="The published figure.")
     ours: Text = Field(description="The benchmark's figure.")
     verdict: Literal["confirmed", "same direction, stronger", "same direction, weaker", "opposite", "undecided"] = (

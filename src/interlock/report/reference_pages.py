@@ -9,7 +9,7 @@ from interlock.analysis.comparison import baseline_optimisation
 from interlock.analysis.references import ReferenceFigure, ReferenceFinding
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison
-from interlock.catalog.claims import AnsweringFigure, ClaimMetric, JudgedApart, Question, Untested
+from interlock.catalog.claims import AnsweringFigure, ClaimMetric, JudgedApart, Question, Statement, Untested
 from interlock.errors import CatalogError
 from interlock.report.claims import published_text, total
 from interlock.report.tables import markdown_table, ratio_text
@@ -31,9 +31,8 @@ def claims_tables(
     """Return a table for each publication: what it says, our figure and verdict, and where that is from."""
     count = total([judgement.finding for judgement in judged])
     parts = [f"{count}; {len(apart)} statements that a benchmark judges; {len(untested)} that nothing judges."]
-    claims = (judgement.finding.claim for judgement in judged)
-    sources = [statement.source for statements in (claims, apart, untested) for statement in statements]
-    for source in dict.fromkeys(sources):
+    statements: list[Statement] = [*(judgement.finding.claim for judgement in judged), *apart, *untested]
+    for source in dict.fromkeys(statement.source for statement in statements):
         own = [judgement for judgement in judged if judgement.finding.claim.source == source]
         title = source.title.replace("[", "(").replace("]", ")")
         parts += ["", f"### {source.author}, {source.date}: {title}", ""]
