@@ -105,7 +105,8 @@ def run_rounds(session: Session, cells: Sequence[Cell], course: Course, on_block
             if resources.watching.ending.stops_rounds(needed=block.round <= joined[name] + needed):
                 break
             course.rows.setdefault(block.round, {}).update(dict.fromkeys(track.label for track in block.tracks))
-            _skip_hung(block.tracks, cells)
+            if resources.watching.ending.budget_s is not None:
+                _skip_hung(block.tracks, cells)
             replace(block, done=block.done - skipped, total=block.total - skipped).run(course)
             on_block()
     looking.show_last()
@@ -204,13 +205,12 @@ def planned_blocks(
 def _skip_hung(tracks: Sequence[Track], cells: Sequence[Cell]) -> None:
     """Leave a benchmark out in a cell that has no value of it and reached the deadline of another.
 
-    One variant that hangs in each of seven benchmarks for a minute would take the time that all others share.
+    One variant that hangs in each of seven benchmarks for a minute would take of a budget what all others share.
     """
     of_cells = (track for cell in cells for track in reversed(cell.tracks.values()))
     hung = {track.label: track.name for track in of_cells if track.outcome.state is State.TIMED_OUT}
     for track in tracks:
-        has_budget = track.session.resources.watching.ending.budget_s is not None
-        if has_budget and track.label in hung and track.goes_on and not track.runs:
+        if track.label in hung and track.goes_on and not track.runs:
             reason = f"'{hung[track.label]}' reached its deadline, and the experiment has a budget"
             track.outcome = Outcome(state=State.NOT_MEASURED, reason=reason)
 
