@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -123,12 +124,18 @@ class _Copied:
                         return _File(line, path, text)
         return None
 
+    @cached_property
+    def project(self) -> tuple[_File, Mapping[str, Any]] | None:
+        """Return the project's file and what it holds; None if none is copied."""
+        file = self.find(PROJECT)
+        return (file, _toml(file.text)) if file else None
+
     def demands(self, use: Use) -> Iterator[Demand]:
         """Yield what a project, which a line installs, says of its Python in the standard's form and in poetry's."""
         installer = _installer(use)
-        if not installer or (project := self.find(PROJECT)) is None:
+        if not installer or self.project is None:
             return
-        held = _toml(project.text)
+        project, held = self.project
         asked = {
             "requires-python": _at(held, "project", "requires-python", kind=str),
             "python": _at(held, "tool", "poetry", "dependencies", "python", kind=str),
@@ -149,8 +156,9 @@ class _Copied:
             lock = self.find(LOCKS[installer]) if installer in LOCKS else None
             if lock is not None:
                 yield from (line for line in self.lines(lock) if line.text.startswith("name = "))
-            elif project := self.find(PROJECT):
-                named, lines = _dependencies(project.text), self.lines(project)
+            elif self.project is not None:
+                project, held = self.project
+                named, lines = _dependencies(held), self.lines(project)
                 yield from (line for line in lines if any(_names(line.text, dependency) for dependency in named))
 
     def _with_included(self, file: _File) -> Iterator[_File]:
@@ -199,9 +207,8 @@ def _installer(use: Use) -> str:
     return ""
 
 
-def _dependencies(project: str) -> list[str]:
+def _dependencies(held: Mapping[str, Any]) -> list[str]:
     """Return the dependencies of a pyproject.toml, as they stand in a list or as keys."""
-    held = _toml(project)
     named = [spec for spec in _at(held, "project", "dependencies", kind=list) if isinstance(spec, str)]
     return [*named, *_at(held, "tool", "poetry", "dependencies", kind=dict)]
 
