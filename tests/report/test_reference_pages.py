@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from interlock.analysis.claims import ClaimVerdict, Finding
 from interlock.analysis.references import ReferenceFigure, ReferenceFinding
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.analysis.verdicts import Comparison
-from interlock.catalog.claims import AnsweringFigure, JudgedApart, Question, Untested
+from interlock.catalog.claims import AnsweringFigure, JudgedApart, Picture, Question, Untested
 from interlock.errors import CatalogError
-from interlock.report.reference_pages import BEGIN, END, answers, claims_tables, command, filled, ratio_words
+from interlock.report.reference_pages import BEGIN, END, answers, charts, claims_tables, command, filled, ratio_words
 from tests.builders import make_claim, make_experiment
 
 FUTEX = AnsweringFigure.model_validate(
@@ -99,3 +101,17 @@ def test_an_answer_says_a_ratio_and_the_table_below_its_interval() -> None:
     text = answers([(asked, {"time": ReferenceFigure(comparison, EXPERIMENT)})], [EXPERIMENT])
     assert "**It takes 0.500x.**" in text
     assert "| 0.500x [0.400, 0.600] | faster |" in text
+
+
+def test_a_question_has_a_plot_of_its_ratios_and_one_of_counts_none_but_its_picture() -> None:
+    comparison = Comparison("a", Ratio(0.5, 0.4, 0.6, p=0, rounds=9, error=0.1, freedom=9), p=0, p_same=1)
+    ratios = Question(question="How fast?", answer="It takes {time}.", figures={"time": RATIO})
+    counts = ASKED.model_copy(update={"picture": Picture(file="flame.svg", says="Flames")})
+    known = [
+        (counts, {"calls": ReferenceFigure(3.0, EXPERIMENT)}),
+        (ratios, {"time": ReferenceFigure(comparison, EXPERIMENT)}),
+    ]
+    drawn, text = charts(known), answers(known, [EXPERIMENT])
+    assert [*drawn] == ["docs/findings-2.svg"]
+    assert "b to a: faster 0.500x" in drawn["docs/findings-2.svg"]
+    assert re.findall(r"!\[[^]]+\]\(([^)]+)\)", text) == ["flame.svg", "findings-2.svg"]

@@ -146,11 +146,19 @@ class AnsweringFigure(Measured):
     experiment: str | None = Field(default=None, description="The reference, if not the one that the page goes by.")
 
 
+class Picture(Data):
+    """A picture beside an answer."""
+
+    file: Text = Field(description="Its file in docs/.")
+    says: Text = Field(description="What it shows, for those who cannot see it.")
+
+
 class Question(Data):
     """A question of a reader, and its answer: {NAME} in it is a figure's text."""
 
     question: Text
     answer: Text
+    picture: Picture | None = None
     figures: dict[Name, AnsweringFigure] = {}
 
     @model_validator(mode="after")

@@ -226,7 +226,10 @@ def reference_texts(paths: ProjectPaths) -> dict[str, str]:
         "docs/findings.md": reference_pages.answers(asked, [contents.experiment for contents in loaded]),
         "README.md": services_page.short_table(services),
     }
-    texts[services_page.PATH] = services_page.page(services, read_proofs(paths.root))
+    texts |= {
+        services_page.PATH: services_page.page(services, read_proofs(paths.root)),
+        **reference_pages.charts(asked),
+    }
     pages = {path: (paths.root / path).read_text(encoding="utf-8") for path in parts if (paths.root / path).is_file()}
     return texts | {path: reference_pages.filled(page, parts[path]) for path, page in pages.items()}
 

@@ -11,12 +11,16 @@ from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.claims import AnsweringFigure, ClaimMetric, JudgedApart, Question, Statement, Untested
 from interlock.errors import CatalogError
+from interlock.report import forest
 from interlock.report.claims import published_text, total
 from interlock.report.tables import markdown_table, ratio_text
 from interlock.results.experiments import Experiment
 
 BEGIN, END = "<!-- `interlock render` writes this part -->", "<!-- until here -->"
 FOLDER = "../results/reference"
+# The verdicts in a plot, in colours of the page, and where its axis begins: right of the longest subject.
+SERIES = {"faster": "faster", "slower": "slower", "same": "baseline", "undecided": "same"}
+LEFT = 445
 
 
 def filled(page: str, content: str) -> str:
@@ -101,12 +105,39 @@ def answers(
             for name, figure in figures.items()
         ]
         parts += [f"## {number}. {question.question}", "", f"**{question.answer.format_map(texts)}**", ""]
+        if _ratios(question, known):
+            parts += [f"![The ratios below with their intervals](findings-{number}.svg)", ""]
+        if question.picture:
+            parts += [f"![{question.picture.says}]({question.picture.file})", ""]
         if rows:
             parts += [*markdown_table(("figure", "ours [95 %]", "shows", "experiment"), rows), ""]
             parts += [f"To repeat: `{command(list(question.figures.values()))}`", ""]
     parts += ["## The experiments", ""]
     titles = ("experiment", "machine", "compiled with", "rows", "workloads", "minutes")
     return "\n".join([*parts, *markdown_table(titles, map(_experiment_row, experiments))])
+
+
+def charts(questions: Sequence[tuple[Question, Mapping[str, ReferenceFigure | str]]]) -> dict[str, str]:
+    """Return the forest plot of each question that has ratios, by its path below the project's root."""
+    drawn = {}
+    for number, (question, known) in enumerate(questions, 1):
+        if lines := _ratios(question, known):
+            title = "Time per unit of work, logarithmic: left of 1 is faster"
+            drawn[f"docs/findings-{number}.svg"] = forest.picture(forest.Plot(title, lines, SERIES, (), LEFT), "light")
+    return drawn
+
+
+def _ratios(question: Question, known: Mapping[str, ReferenceFigure | str]) -> list[tuple[str, list[forest.Mark]]]:
+    """Return the lines of a question's plot: its comparisons, variants of CPython by their versions."""
+    return [
+        (
+            _subject(question.figures[name]).replace("cpython-", ""),
+            [forest.Mark(_shown(figure), ratio.estimate, ratio.low, ratio.high, _short(figure))],
+        )
+        for name, figure in known.items()
+        if isinstance(figure, ReferenceFigure) and isinstance(figure.figure, Comparison)
+        for ratio in (figure.figure.ratio,)
+    ]
 
 
 def _experiment_row(experiment: Experiment) -> tuple[str, ...]:
