@@ -4,7 +4,7 @@
 # Exit codes: see fetch.sh and optimise.sh.
 set -eu
 : "${PREFIX:=/usr/local}" "${BUILD_DIR:=/build}" "${INTERLOCK_SOURCE_MIRROR:=}" "${SYMBOLS:=}"
-: "${TRAIN:=here}" "${PROFILE:=}"
+: "${TRAIN:=stored}" "${PROFILE:=}"
 [ -n "${JOBS:-}" ] || JOBS=$(nproc)
 HERE=$(cd "$(dirname "$0")" && pwd)
 
@@ -22,7 +22,8 @@ unpack() {
 mkdir -p "$BUILD_DIR" "$PREFIX" ${SYMBOLS:+"$SYMBOLS"} ${PROFILE:+"$PROFILE"}
 cd "$BUILD_DIR"
 
-[ "$TRAIN" != stored ] || profile=$(stored_profile gcc)
+[ "$TRAIN" != stored ] || profile=$(stored_profile gcc \
+    "gcc (Debian 14.2.0-19) 14.2.0, x86_64" cpython-2.7-mutex-2.7.18-x86-64.tar.xz)
 fetch "Python-2.7.18.tgz" da3080e3b488f648a3d7a4560ddee895284c3380b11d6de75edb986526b9a814 \
     "https://www.python.org/ftp/python/2.7.18/Python-2.7.18.tgz" \
     "pool/main/p/python2.7/python2.7_2.7.18.orig.tar.gz"

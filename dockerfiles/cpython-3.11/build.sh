@@ -33,7 +33,8 @@ case $SOURCE in
             "https://www.python.org/ftp/python/3.11.15/Python-3.11.15.tar.xz" ;;
     3.11.2)
         archive="Python-3.11.2.tgz"
-        [ "$TRAIN" != stored ] || profile=$(stored_profile gcc)
+        [ "$TRAIN" != stored ] || profile=$(stored_profile gcc \
+            "gcc (Debian 14.2.0-19) 14.2.0, x86_64" cpython-3.11-3.11.2-x86-64.tar.xz)
         fetch "Python-3.11.2.tgz" 2411c74bda5bbcfcddaf4531f66d1adc73f247f529aee981b029513aefdbf849 \
             "https://www.python.org/ftp/python/3.11.2/Python-3.11.2.tgz" \
             "pool/main/p/python3.11/python3.11_3.11.2.orig.tar.gz" ;;

@@ -34,7 +34,8 @@ case $SOURCE in
             "pool/main/p/python3.13/python3.13_3.13.18.orig.tar.xz" ;;
     3.13.15)
         archive="Python-3.13.15.tar.xz"
-        [ "$TRAIN" != stored ] || profile=$(stored_profile gcc)
+        [ "$TRAIN" != stored ] || profile=$(stored_profile gcc \
+            "gcc (Debian 14.2.0-19) 14.2.0, x86_64" cpython-3.13-frozen-3.13.15-x86-64.tar.xz)
         fetch "Python-3.13.15.tar.xz" 1e66a7945a48390ee4c2a4268a0e4185884059a13c4aab6d148aa208deea4a76 \
             "https://www.python.org/ftp/python/3.13.15/Python-3.13.15.tar.xz" \
             "pool/main/p/python3.13/python3.13_3.13.15.orig.tar.xz" ;;
