@@ -114,7 +114,7 @@ def write_cell(cell: Cell) -> CellResult:
     write_runs(path, {name: track.runs for name, track in tracks.items() if track.runs})
     profiles = {name: track.profile for name, track in tracks.items() if track.profile is not None}
     if profiles:
-        store.write_json(store.profile_path(path), CellProfile(benchmarks=profiles))
+        store.write_profiles(path, CellProfile(benchmarks=profiles))
     reason = resources.watching.ending.reason or ("the first look at other rows" if resources.first_look_alone else "")
     unprofiled = Outcome(state=State.NOT_MEASURED, reason=f"{reason} came first") if reason else OK
     return result_of(cell, {name: track.outcome for name, track in tracks.items()}, unprofiled)

@@ -116,9 +116,14 @@ def profile_path(cell: Path) -> Path:
     return cell.with_suffix(".profile.json")
 
 
-def write_json(path: Path, data: BaseModel) -> None:
+def write_json(path: Path, data: BaseModel, indent: int | None = 1) -> None:
     """Write a record as JSON."""
-    files.write_atomically(path, data.model_dump_json(indent=1) + "\n")
+    files.write_atomically(path, data.model_dump_json(indent=indent) + "\n")
+
+
+def write_profiles(cell: Path, profiles: CellProfile) -> None:
+    """Write a cell's profiles next to its values, on one line as those are: spaces would be a third of a reference."""
+    write_json(profile_path(cell), profiles, indent=None)
 
 
 def read_experiment(folder: Path) -> Experiment:
@@ -231,7 +236,7 @@ def _write_cells(folder: Path, host: str, workload: str, entries: Sequence[Journ
             write_runs(path, added(read_runs(path), runs))
         if profiles:
             both = CellProfile(benchmarks=read_profiles(path) | profiles)
-            write_json(profile_path(path), both)
+            write_profiles(path, both)
 
 
 def stale_figures(references: Path) -> dict[Path, str]:
