@@ -107,10 +107,10 @@ def missing_option(option: str, todo: str) -> UsageError:
     return UsageError(key=option, found=f"missing option {option}", todo=todo)
 
 
-def require_known(known: Collection[str], name: str, kind: str) -> None:
+def require_known(known: Collection[str], name: str, kind: str, key: str = "") -> None:
     """Raise UsageError for a name that does not exist, as that of one: a word for many is none."""
     if name not in known:
-        raise UsageError(found=f"there is no {kind} '{name}'", todo=nearest(name, known))
+        raise UsageError(key=key, found=f"there is no {kind} '{name}'", todo=nearest(name, known))
 
 
 class MissingExtraError(UsageError):

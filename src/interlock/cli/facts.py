@@ -14,7 +14,7 @@ import typer
 from interlock.catalog.upstream import Upstream
 from interlock.cli.options import console, open_clone
 from interlock.engine.build.base import debian_keyring, debian_mirrors
-from interlock.errors import DriftError, UpstreamError, UsageError, nearest
+from interlock.errors import DriftError, UpstreamError, require_known
 from interlock.results.files import write_atomically
 from interlock.swap import debian, debian_lists
 from interlock.untrusted import read_text
@@ -35,8 +35,7 @@ def facts_command(
 
     They come from the mirror that apt is configured with: 80 MB, of which a table of 250 KB stays.
     """
-    if subject not in SUBJECTS:
-        raise UsageError(found=f"there is no subject '{subject}'", todo=nearest(subject, SUBJECTS))
+    require_known(SUBJECTS, subject, "subject")
     paths, _ = open_clone("and only a clone has the sources of the facts")
     upstream = Upstream(debian_mirrors()[0], debian_keyring(), paths.root / "variants/keys", console.say)
     file = paths.root / FOLDER / debian.FILE

@@ -48,7 +48,7 @@ from interlock.engine.names import find_tagged
 from interlock.engine.packages import dependency_files
 from interlock.engine.packages.audit import audit
 from interlock.engine.packages.dependency_files import Dependencies
-from interlock.errors import EngineError, InterlockError, PickError, UsageError, nearest
+from interlock.errors import EngineError, InterlockError, PickError, UsageError, nearest, require_known
 from interlock.report import pick
 from interlock.results import services, store
 from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAudit, Whose
@@ -75,9 +75,8 @@ def run(options: PickOptions) -> None:
     packages = dependency_files.read(criteria.needs, untrusted.read_text, Path.exists) if options.needs else None
     paths, known = open_project()
     labels = [label for variant in known.variants.values() for label in variant.labels]
-    if options.baseline is not None and options.baseline not in labels:
-        todo = nearest(options.baseline, labels)
-        raise UsageError(key="--baseline", found=f"there is no variant '{options.baseline}'", todo=todo)
+    if options.baseline is not None:
+        require_known(labels, options.baseline, "variant", "--baseline")
     shipped = _read_all(paths.reference, Whose.PROJECT)
     own = _own(paths, options.results)
     recorded = _recorded(paths, options.whose, own, shipped)

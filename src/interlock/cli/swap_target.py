@@ -14,7 +14,7 @@ from interlock.cli.images import build_line, build_options
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import find_tagged, known_digests
 from interlock.engine.registry import platform_name, registry_digest, registry_platforms
-from interlock.errors import EngineError, RegistryError, UsageError, nearest
+from interlock.errors import EngineError, RegistryError, UsageError, nearest, require_known
 from interlock.results.experiments import Built, Outcome, State
 from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.image_names import NewImage, new_image
@@ -39,8 +39,7 @@ def target_of(to: str) -> Target:
     project_paths = ProjectPaths.find()
     known = project.load(project_paths.root)
     name, mode_name = split_label(to)
-    if name not in known.variants:
-        raise UsageError(key="--to", found=f"there is no variant '{name}'", todo=nearest(name, known.variants))
+    require_known(known.variants, name, "variant", "--to")
     modes = {mode.name: mode for mode in known.variants[name].modes}
     if mode_name is not None and mode_name not in modes:
         raise UsageError(key="--to", found=f"{name} has no mode '{mode_name}'", todo=nearest(mode_name, modes))

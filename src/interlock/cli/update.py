@@ -20,7 +20,7 @@ from interlock.cli.options import console, open_clone
 from interlock.engine.build.base import debian_keyring, debian_mirrors
 from interlock.engine.docker import connect
 from interlock.engine.registry import registry_digest
-from interlock.errors import DriftError, NoEngineError, RegistryError, UsageError, nearest
+from interlock.errors import DriftError, NoEngineError, RegistryError, require_known
 from interlock.results import generated
 from interlock.swap.writing import FileChange, read_file, replace_files
 
@@ -76,8 +76,7 @@ def _wanted(known: Catalog, names: list[str]) -> tuple[list[str], list[Variant]]
     """Return the channels and the variants that are named, or all; those of variants are named with them."""
     every = [*known.sources.channels, *known.variants]
     for name in names:
-        if name not in every:
-            raise UsageError(found=f"there is no variant or channel '{name}'", todo=nearest(name, every))
+        require_known(every, name, "variant or channel")
     variants = [known.variants[name] for name in names or every if name in known.variants]
     named = [*names, *(variant.source for variant in variants if variant.source)] if names else every
     return [name for name in dict.fromkeys(named) if name in known.sources.channels], variants

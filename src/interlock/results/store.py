@@ -9,7 +9,9 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -84,8 +86,8 @@ def new_experiment(results: Path, day: str) -> Path:
     """Make and return the first free folder of DAY-a, DAY-b ..."""
     try:
         files.make_folder(results)
-        for number in range(1, 10_000):
-            folder = results / f"{day}-{_letters(number)}"
+        for letters in (letters for length in (1, 2, 3) for letters in product(ascii_lowercase, repeat=length)):
+            folder = results / f"{day}-{''.join(letters)}"
             try:
                 folder.mkdir()
             except FileExistsError:
@@ -94,16 +96,7 @@ def new_experiment(results: Path, day: str) -> Path:
             return folder
     except OSError as error:
         raise files.cannot_write(results, error) from None
-    raise StoreError(file=str(results), found="10,000 experiments in one day", todo="Remove some, or use --name.")
-
-
-def _letters(number: int) -> str:
-    """Return a number as letters: 1 -> a, 26 -> z, 27 -> aa."""
-    text = ""
-    while number:
-        number, letter = divmod(number - 1, 26)
-        text = chr(ord("a") + letter) + text
-    return text
+    raise StoreError(file=str(results), found="18,278 experiments in one day", todo="Remove some, or use --name.")
 
 
 def cell_path(experiment: Path, host: str, variant: str, mode: str | None, workload: str) -> Path:

@@ -74,17 +74,6 @@ class Edits:
             held.append((line, edit.span.of(self.text).count("\n"), edit.text.count("\n")))
         return held
 
-    @property
-    def changed(self) -> tuple[int, ...]:
-        """Return the numbers of the lines, of the text with all edits, that an edit has written."""
-        lines, shift = set[int](), 0
-        for (line, gone, come), edit in zip(self._lines, self._in_order, strict=True):
-            lines |= {
-                line + shift + further for further in range(len(edit.text.split("\n")) - edit.text.endswith("\n"))
-            }
-            shift += come - gone
-        return tuple(sorted(lines))
-
     def line_before(self, line: int) -> int:
         """Return where a line of the text with all edits stands in the text itself; 0, the whole file, stays 0."""
         for edited, gone, come in self._lines if line else ():

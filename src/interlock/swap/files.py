@@ -40,7 +40,6 @@ class SwapResult:
     """A file after a swap, with warnings and versions; their lines are those of the file before the swap."""
 
     text: str
-    changed: tuple[int, ...]  # lines of the new text that the swap has written
     warnings: tuple[Caveat, ...]
     paths: tuple[FoundVersion, ...]
     arguments: frozenset[str] = frozenset()  # ARGs whose default is the new image now
@@ -91,7 +90,6 @@ def _swapped(  # noqa: PLR0913  the file, its folder, and what is asked
         told.sort(key=lambda caveat: caveat.line)
     return SwapResult(
         text=made.applied,
-        changed=made.changed,
         warnings=tuple(replace(caveat, line=back.line_before(caveat.line)) for caveat in told),
         paths=tuple(
             replace(version, line=back.line_before(version.line), edited=version.edited and paths)

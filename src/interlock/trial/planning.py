@@ -13,7 +13,7 @@ from interlock.catalog.types import split_label
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.run.user_images import DOCKERFILE, Recipe
-from interlock.errors import UsageError, nearest
+from interlock.errors import UsageError, require_known
 from interlock.results.commands import option_words
 from interlock.results.experiments import State
 from interlock.swap.image_names import new_image
@@ -50,8 +50,8 @@ class Variants:
             return self._ready()
         known = self.known.variants
         for name in (split_label(label)[0] for label in chosen):
-            if name not in {*known, selection.EVERYTHING}:
-                raise UsageError(key="--variants", found=f"there is no variant '{name}'", todo=nearest(name, known))
+            if name != selection.EVERYTHING:
+                require_known(known, name, "variant", "--variants")
         return selection.select_labels(known, list(chosen))
 
     def _ready(self) -> list[str]:

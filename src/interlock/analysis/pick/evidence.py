@@ -22,7 +22,7 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.types import DEFAULT_BASELINE, split_label
 from interlock.catalog.variants import Gil, Mode, SupportPhase, Variant
 from interlock.catalog.workloads import Benchmark, Workload
-from interlock.errors import UsageError, nearest
+from interlock.errors import UsageError, nearest, require_known
 from interlock.results.answers import RecordedFigures, VariantAudit, Whose
 from interlock.results.experiments import Built, CellResult, Experiment, State
 
@@ -137,13 +137,7 @@ def _check_names(sets: Sequence[Workloads], weights: Sequence[WorkloadWeight]) -
     """Raise UsageError for a workload or benchmark that neither the project nor any experiment has."""
     for weight in weights:
         workloads = [known[weight.workload] for known in sets if weight.workload in known]
-        if not workloads:
-            names = {name for known in sets for name in known}
-            raise UsageError(
-                key="--workload",
-                found=f"there is no workload '{weight.workload}'",
-                todo=nearest(weight.workload, names),
-            )
+        require_known({name for known in sets for name in known}, weight.workload, "workload", "--workload")
         benchmarks = {benchmark.name for workload in workloads for benchmark in workload.benchmarks}
         if weight.benchmark is not None and weight.benchmark not in benchmarks:
             raise UsageError(
