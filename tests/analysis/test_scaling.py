@@ -26,7 +26,7 @@ def without(experiment: Experiment, values: Values, benchmark: str) -> CurveGrou
 
 def test_a_curve_has_a_point_for_each_number_of_workers_in_the_metrics_unit() -> None:
     found = only()
-    assert (found.title, found.unit, found.workers) == ("threads pure", "tasks/s", (1, 2, 4, 8))
+    assert (found.workload.name, found.name, found.unit, found.workers) == ("threads", "pure", "tasks/s", (1, 2, 4, 8))
     first = found.curves[0]
     assert first.label == "cpython-3.13"
     assert [point.workers for point in first.points] == [1, 2, 4, 8]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interlock.catalog.workloads import Metric
-from interlock.results.profiles import CallCounts, FutexCounts, LockCost, Method, PhaseCounts
+from interlock.results.profiles import FUTEX_WAITS, FUTEX_WAKES, CallCounts, FutexCounts, LockCost, Method, PhaseCounts
 from tests.builders import make_benchmark, make_phase, make_profile
 
 
@@ -25,7 +25,7 @@ def test_futex_operations_are_waits_wakes_or_neither() -> None:
     one = FutexCounts(calls=1, ns=1, max_ns=1, errors=0, woke_nobody=0)
     names = ("wait_bitset", "lock_pi", "wake", "requeue")
     phase = make_phase(futex=4).model_copy(update={"futex": dict.fromkeys(names, one)})
-    assert (len(phase.futex_waits), len(phase.futex_wakes)) == (2, 1)
+    assert (len(phase.futex_of(FUTEX_WAITS)), len(phase.futex_of(FUTEX_WAKES))) == (2, 1)
 
 
 def test_the_lock_cost_is_futex_and_sched_yield_with_the_time_in_them() -> None:

@@ -48,10 +48,6 @@ class CurveGroup:
     limit: tuple[ThroughputPoint, ...]  # the best limit of each number of workers
     curves: tuple[Curve, ...]
 
-    @property
-    def title(self) -> str:
-        return f"{self.workload.name} {self.name}"
-
 
 def curve_groups(experiment: Experiment, tables: Sequence[Table]) -> list[CurveGroup]:
     """Return the curves with at least two numbers of workers, in the order of the experiment."""

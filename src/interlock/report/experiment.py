@@ -45,7 +45,7 @@ from interlock.results.experiments import (
     fallback_lines,
     host_line,
 )
-from interlock.results.profiles import LOCK_CALLS, BenchmarkProfile, LockCost, Method
+from interlock.results.profiles import FUTEX_WAITS, FUTEX_WAKES, LOCK_CALLS, BenchmarkProfile, LockCost, Method
 
 MOST_CALLS = 4
 LEGEND = (
@@ -162,7 +162,9 @@ def _benchmark_row(table: Table, row: Row) -> tuple[str, ...]:
     calls = calls_text(table.benchmark, row.profile)
     rss = "-" if row.max_rss_bytes is None else f"{row.max_rss_bytes / 1e6:.0f}"
     share = [share_text(row.share)] if table.limits else []
-    return (label_text(row.label), value_text(table, row), ratio, control, *share, calls, rss, state_text(row))
+    # Their reasons are at the end of the report.
+    state = ", ".join((row.outcome.state.value, *row.notes))
+    return (label_text(row.label), value_text(table, row), ratio, control, *share, calls, rss, state)
 
 
 def shows_lock_cost(benchmark: Benchmark) -> bool:
@@ -202,11 +204,6 @@ def comparison_text(comparison: Comparison | None, *, named: bool = False) -> st
     if not named:
         return text
     return f"{text} than {comparison.other}" if comparison.verdict.differs else f"{text} ({comparison.other})"
-
-
-def state_text(row: Row) -> str:
-    """Return a row's state and notes; their reasons are at the end of the report."""
-    return ", ".join((row.outcome.state.value, *row.notes))
 
 
 def markdown(
@@ -314,7 +311,7 @@ def _profile(metric: Metric, profile: BenchmarkProfile) -> tuple[str, ...]:
     failed = shown(sum(sum(counts.errors.values()) for counts in phase.syscalls.values()))
     if profile.method is not Method.BPF:
         return calls, most, "-", "-", "-", "-", "-", "-", "-", profile.method
-    waits, wakes = phase.futex_waits, phase.futex_wakes
+    waits, wakes = phase.futex_of(FUTEX_WAITS), phase.futex_of(FUTEX_WAKES)
     return (
         calls,
         most,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -80,15 +80,9 @@ class PhaseCounts(Data):
     locks_waited_for: int = 0
     locks: list[LockWaits] = []  # the ten with the longest total wait
 
-    @property
-    def futex_waits(self) -> list[FutexCounts]:
-        """Return the futex operations that wait."""
-        return [counts for name, counts in self.futex.items() if name in FUTEX_WAITS]
-
-    @property
-    def futex_wakes(self) -> list[FutexCounts]:
-        """Return the futex operations that wake."""
-        return [counts for name, counts in self.futex.items() if name in FUTEX_WAKES]
+    def futex_of(self, operations: Collection[str]) -> list[FutexCounts]:
+        """Return the counts of these futex operations."""
+        return [counts for name, counts in self.futex.items() if name in operations]
 
 
 # GNU pth's scheduler switches threads in the process itself: a switch sets signal masks, and each turn asks for pending

@@ -49,48 +49,28 @@ def _benchmark(
 ) -> tuple[str, BenchmarkValues]:
     """Return a benchmark's name and values; metadata that all runs share is stored with the benchmark or the suite."""
     runs = [run for run in benchmark["runs"] if run.get("values")]
-    figures = [run.get("metadata", shared) for run in runs]
+    figures = [{**shared, **run.get("metadata", {})} for run in runs]
     name = shared["name"].split(" ", 1)[1]
-    loops, inner_loops = (_column(figures, shared, key) for key in ("loops", "inner_loops"))
-    gil = figures[-1].get("interlock_gil_enabled", shared.get("interlock_gil_enabled"))
+    # Of blocks that were not split the group is the first one; nothing if none was.
+    groups = [data.get(GROUP) for data in figures]
     return name, BenchmarkValues(
         processes=[run["values"] for run in runs],
-        user_s=_column(figures, shared, "interlock_process_user_s"),
-        sys_s=_column(figures, shared, "interlock_process_sys_s"),
-        reported=_reported(figures, shared, reported.get(name, ())),
-        units=[loop * other for loop, other in zip(loops, inner_loops, strict=True)],
-        blocks=_column(figures, shared, BLOCK),
-        groups=_groups(figures, shared),
-        estimator=_column(figures, shared, ESTIMATOR)[-1],
-        max_rss_bytes=max(_column(figures, shared, "mem_max_rss")),
-        gil_after={"true": Gil.ON, "false": Gil.OFF}.get(str(gil)),
+        user_s=[data["interlock_process_user_s"] for data in figures],
+        sys_s=[data["interlock_process_sys_s"] for data in figures],
+        reported=_reported(figures, reported.get(name, ())),
+        units=[data["loops"] * data["inner_loops"] for data in figures],
+        blocks=[data[BLOCK] for data in figures],
+        groups=[group or 0 for group in groups] if any(group is not None for group in groups) else [],
+        estimator=figures[-1][ESTIMATOR],
+        max_rss_bytes=max(data["mem_max_rss"] for data in figures),
+        gil_after={"true": Gil.ON, "false": Gil.OFF}.get(str(figures[-1].get("interlock_gil_enabled"))),
     )
 
 
-def _column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], key: str) -> list[Any]:
-    """Return one figure of each run."""
-    if key in shared:
-        return [data.get(key, shared[key]) for data in figures]
-    return [data[key] for data in figures]
-
-
-def _groups(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]) -> list[int]:
-    """Return the group of each run, the first one for those of blocks that were not split; nothing if none was."""
-    column = [data.get(GROUP, shared.get(GROUP)) for data in figures]
-    return [group or 0 for group in column] if any(group is not None for group in column) else []
-
-
-def _reported(
-    figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], keys: Collection[str]
-) -> dict[str, list[float]]:
+def _reported(figures: Sequence[Mapping[str, Any]], keys: Collection[str]) -> dict[str, list[float]]:
     """Return figures by key, one for each process; a key that a process did not report is left out."""
-    reports = {}
-    for key in keys:
-        own = f"{OWN}{key}"
-        column = [data.get(own, shared.get(own)) for data in figures]
-        if {int, float}.issuperset(map(type, column)):
-            reports[key] = column
-    return reports
+    columns = {key: [data.get(f"{OWN}{key}") for data in figures] for key in keys}
+    return {key: column for key, column in columns.items() if {int, float}.issuperset(map(type, column))}
 
 
 def suite_of(runs: Runs) -> pyperf.BenchmarkSuite | None:
