@@ -18,21 +18,7 @@ from interlock.catalog.types import split_label
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import KindError
 from interlock.results.experiments import Experiment
-
-
-class KindOfHost(NamedTuple):
-    """What two hosts must have in common for a ratio of one to be comparable with a ratio of the other."""
-
-    cpu: str
-    cores: int
-    kernel: str
-    engine: str
-    storage_driver: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.cores} cores {self.cpu}, Linux {self.kernel}, {self.engine}, storage driver {self.storage_driver}"
-        )
+from interlock.results.json_documents import KindOfHost
 
 
 class Cohort(NamedTuple):
@@ -53,7 +39,7 @@ class Cohort(NamedTuple):
     @property
     def facts(self) -> dict[str, str]:
         """Return the facts by the names that messages use."""
-        named = {**self.kind._asdict(), "baseline": self.built}
+        named = {**dict(self.kind), "baseline": self.built}
         return {name.replace("_", " "): str(value) for name, value in named.items()}
 
 

@@ -21,7 +21,7 @@ from interlock.errors import UsageError
 from interlock.measure import doctor
 from interlock.results.commands import runnable
 from interlock.results.experiments import PRODUCTS, EngineName
-from interlock.results.json_documents import DoctorCheck, Examined
+from interlock.results.json_documents import Examined
 
 # How long an engine that is not busy takes to make what a killed process had asked it for.
 IN_FLIGHT_S = 1
@@ -42,7 +42,8 @@ def doctor_command(engine: Engine = None, as_json: Json = False) -> None:
     checks = [_project(paths), *_examined(paths, known, engine)]
     blocked = bool(doctor.blocking(checks))
     if as_json:
-        sys.stdout.write(_document(checks, blocked).model_dump_json(indent=1) + "\n")
+        document = Examined.model_validate({"can_measure": not blocked, "checks": checks}, from_attributes=True)
+        sys.stdout.write(document.model_dump_json(indent=1) + "\n")
     else:
         print_checks(checks)
     raise typer.Exit(1 if blocked else 0)
@@ -62,13 +63,6 @@ def _examined(paths: ProjectPaths, known: Catalog, engine: EngineName | None) ->
         return [used, *doctor.examine_host(paths.results)]
     fix = f"{outcome.refusal.todo}{' Or: interlock matrix --yes' if outcome.could_install(engine) else ''}"
     return [MachineCheck("engine", CheckState.PROBLEM, outcome.why_none, fix), *doctor.examine_machine(paths.results)]
-
-
-def _document(checks: list[MachineCheck], blocked: bool) -> Examined:
-    shown = [
-        DoctorCheck(subject=check.subject, state=check.state, found=check.found, fix=check.fix) for check in checks
-    ]
-    return Examined(can_measure=not blocked, checks=shown)
 
 
 def _project(paths: ProjectPaths) -> MachineCheck:

@@ -22,7 +22,6 @@ from interlock.results.json_documents import (
     ChangeVerdict,
     Compared,
     ComparedExperiment,
-    ComparedHosts,
     Ends,
 )
 
@@ -174,22 +173,15 @@ def as_json(changes: Changes) -> str:
         for table in changes.tables
     ]
     return Compared(
-        kind=ComparedHosts(**cohort.kind._asdict()),
+        kind=cohort.kind,
         baseline=cohort.baseline,
         optimised_by=cohort.optimised_by,
-        before=_side(changes.before),
-        after=_side(changes.after),
+        before=ComparedExperiment.model_validate(changes.before.extract, from_attributes=True),
+        after=ComparedExperiment.model_validate(changes.after.extract, from_attributes=True),
         baseline_image=changes.baseline_image,
         left_out=list(changes.left_out),
         tables=tables,
     ).model_dump_json(indent=1)
-
-
-def _side(side: Side) -> ComparedExperiment:
-    experiment = side.extract
-    return ComparedExperiment(
-        name=experiment.name, host=experiment.host, started=experiment.started, tool_version=experiment.tool_version
-    )
 
 
 def _row(row: Change) -> ChangedRow:

@@ -24,14 +24,19 @@ class Ends(Data):
     high: float | None
 
 
-class ComparedHosts(Data):
-    """What hosts must have in common for their ratios to be compared."""
+class KindOfHost(Data):
+    """What two hosts must have in common for a ratio of one to be comparable with a ratio of the other."""
 
     cpu: str
     cores: int
     kernel: str
     engine: str
     storage_driver: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cores} cores {self.cpu}, Linux {self.kernel}, {self.engine}, storage driver {self.storage_driver}"
+        )
 
 
 class ComparedExperiment(Data):
@@ -66,7 +71,7 @@ class Compared(Data):
     """What `compare --json` prints: changes between two experiments of one kind of host and build of the baseline."""
 
     schema_version: Literal[2] = 2
-    kind: ComparedHosts
+    kind: KindOfHost
     baseline: FileLabel
     optimised_by: str  # the baseline
     before: ComparedExperiment
