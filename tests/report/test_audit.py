@@ -146,7 +146,7 @@ def test_a_version_that_is_not_the_same_everywhere_stands_in_each_cell() -> None
 
 
 def test_the_json_has_every_package_and_import() -> None:
-    read = json.loads(audits.as_json(make(free=[package("lxml", SWITCHES)], control=[])))
+    read = json.loads(make(free=[package("lxml", SWITCHES)], control=[]).model_dump_json())
     assert (read["schema_version"], read["control"], read["requirements"]) == (1, CONTROL, ["r.txt"])
     assert read["variants"][1]["packages"][0]["imports"] == [
         {"module": "lxml.etree", "error": "", "gil_by": "lxml.etree", "gil_package": "lxml"}

@@ -36,12 +36,6 @@ def read_toml(root: Path, path: Path) -> dict[str, Any]:
         raise CatalogError(file=name, found=f"not valid TOML: {error}", todo="Correct the syntax there.") from None
 
 
-def read_tables(root: Path, file: str) -> dict[str, Any]:
-    """Return the tables of a file; those of the user's own file of this name are added, or win by their names."""
-    known, own = _with_own(root, file)
-    return known | own
-
-
 def read_sections(root: Path, file: str) -> dict[str, Any]:
     """Return the sections of a file, as [claims.NAME] is in `claims`; in each the user's own are added, or win."""
     known, own = _with_own(root, file)
@@ -55,9 +49,10 @@ def _with_own(root: Path, file: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def load_table(root: Path, file: str, item: type[Item]) -> dict[str, Item]:
-    """Return the items of a file that has one table for each."""
+    """Return the items of a file that has one table for each; those of the user's own file are added, or win."""
     path, items = root / file, {}
-    for name, value in read_tables(root, file).items():
+    known, own = _with_own(root, file)
+    for name, value in (known | own).items():
         if not isinstance(value, dict):
             raise CatalogError(
                 file=file, key=name, found=f"{value!r} is outside of any table", todo="Move it below a [table] line."

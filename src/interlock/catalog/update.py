@@ -103,7 +103,7 @@ def update_sources(updates: Updates, channels: Sequence[str], pinned: set[str], 
 def _newest(head: Release, news: News, upstream: Upstream) -> Release | None:
     """Return the newest release after `head` whose sum is signed; None if there is none."""
     for version in _newer(head.version, news) if head.file.startswith(f"Python-{head.version}.") else ():
-        draft = _successor(head, version)
+        draft = Release.model_validate_json(_renamed(head.model_dump_json(), head.version, version))
         vouched = _vouched(draft, news[version], upstream)
         if vouched is not None:
             return draft.model_copy(update=vouched)
@@ -136,11 +136,6 @@ def _fallback(listed: Mapping[str, Release], upstream: Upstream) -> str:
             if upstream.answers([place for place in release.places if place.startswith(prefix)]):
                 return name
     return next(iter(listed))
-
-
-def _successor(release: Release, version: str) -> Release:
-    """Return the release with another version in its file's name and its places."""
-    return Release.model_validate_json(_renamed(release.model_dump_json(), release.version, version))
 
 
 def _renamed(text: str, old: str, new: str) -> str:

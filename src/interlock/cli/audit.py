@@ -16,8 +16,8 @@ from interlock.catalog.types import DEFAULT_BASELINE
 from interlock.catalog.variants import Gil
 from interlock.cli import progress
 from interlock.cli.announcing import DryRun, announce
-from interlock.cli.images import build_options
-from interlock.cli.options import Json, console, open_project, split_names
+from interlock.cli.images import build_options, not_built
+from interlock.cli.options import Json, Quiet, console, open_project, split_names
 from interlock.engine.docker import connect
 from interlock.engine.packages import audit, dependency_files
 from interlock.engine.packages.lock_files import Selection
@@ -52,6 +52,7 @@ def audit_command(
     ] = None,
     as_json: Json = False,
     dry_run: DryRun = False,
+    _quiet: Quiet = False,
 ) -> None:
     """Test whether your dependencies install and import.
 
@@ -77,7 +78,7 @@ def audit_command(
     control = DEFAULT_BASELINE if images[0].variant == DEFAULT_BASELINE else None
     result = Audit(requirements=requested.files, control=control, variants=variant_audits)
     if as_json:
-        sys.stdout.write(audits.as_json(result) + "\n")
+        sys.stdout.write(result.model_dump_json(indent=1) + "\n")
     else:
         console.print(audits.terminal(result))
     audits.require(result)
@@ -96,8 +97,7 @@ def built_images(there: list[Built], chosen: list[str] | None) -> list[Built]:
     """
     for image in there:
         if image.outcome.state is not State.OK and image.variant in (chosen or []):
-            todo = f"Run `interlock build {image.variant}`."
-            raise BuildError(key=image.variant, found=image.outcome.reason, todo=todo)
+            raise not_built(image)
     built = [image for image in there if image.outcome.state is State.OK]
     if not chosen and all(image.variant == DEFAULT_BASELINE for image in built):
         todo = "Build one (interlock build cpython-3.14t), or name others with --variants."

@@ -162,17 +162,10 @@ def check(variants: Variants = None, dry_run: DryRun = False) -> None:
             console.say(f"skip    {image.variant}: {image.outcome.state.value} ({image.outcome.reason})")
     console.print(contract.terminal(results))
     contract.require(results)
-    if missing and (variants or not results):
-        raise _unchecked(missing, named=bool(variants))
-
-
-def _unchecked(missing: list[Built], *, named: bool) -> BuildError:
-    """Return the error of images that could not be checked: of the first that was named, or of all."""
-    first = missing[0]
-    if not named:
-        return BuildError(found="no variant is built", todo="Build one: interlock build VARIANT")
-    problem = f"not checked: {first.outcome.reason}"
-    return BuildError(key=first.variant, found=problem, todo=f"Run `{build_line(first)}`.")
+    if missing and variants:
+        raise not_built(missing[0])
+    if not results:
+        raise BuildError(found="no variant is built", todo="Build one: interlock build VARIANT")
 
 
 def sbom_command(
@@ -187,7 +180,7 @@ def sbom_command(
     containers = connect()
     (image,) = containers.look_up(known, [variant], build_options(paths))
     if image.outcome.state is not State.OK:
-        raise BuildError(key=variant, found=image.outcome.reason, todo=f"Run `{build_line(image)}`.")
+        raise not_built(image)
     text = sbom.document(known.variants[variant].at(image.version), sbom.read_contents(containers.client, image.tag))
     if output is None:
         sys.stdout.write(text)
@@ -237,6 +230,11 @@ def build_options(
 def build_line(image: Built, where: Sequence[str] = ()) -> str:
     """Return the command that builds what is missing; `where` has the options that lead to its engine."""
     return " ".join([build_command([image.variant], False, False), *where])
+
+
+def not_built(image: Built) -> BuildError:
+    """Return the error of an image that was named and is not there."""
+    return BuildError(key=image.variant, found=image.outcome.reason, todo=f"Run `{build_line(image)}`.")
 
 
 def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], options: BuildOptions) -> list[Built]:
@@ -433,5 +431,5 @@ def _report_missing(missing: Sequence[Built], named: bool) -> None:
     """Print a line for each missing image; BuildError for the first if variants were named."""
     for image in missing:
         if named:
-            raise BuildError(key=image.variant, found=image.outcome.reason, todo=f"Run `{build_line(image)}`.")
+            raise not_built(image)
         console.say(f"skip    {image.variant}: {image.outcome.reason}")

@@ -83,8 +83,6 @@ EXTRA_OF = {
     "update": "update",
     "facts": "update",
 }
-# The commands with --quiet: those that answer a question.
-QUIET = ("pick", "audit", "trial", "swap", "report", "claims", "compare", "why")
 # The commands that take defaults of their options from the user's own table.
 OF_DEFAULTS = ("pick", "audit", "trial", "matrix")
 
@@ -157,28 +155,10 @@ def load_command(name: str) -> TyperCommand:
     """Import a command's module and return the command with its options."""
     entry = COMMANDS[name]
     function = getattr(importlib.import_module(f"interlock.cli.{entry.module}"), entry.function)
-    callback = _with_quiet(function) if name in QUIET else function
-    info = CommandInfo(name=name, callback=_guarded(name, callback))
+    info = CommandInfo(name=name, callback=_guarded(name, function))
     command = get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=app.rich_markup_mode)
     assert isinstance(command, TyperCommand)  # noqa: S101  CommandInfo.cls is not set
     return command
-
-
-def _with_quiet(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with the option --quiet, which is the same for all that answer."""
-    from interlock.cli.options import Quiet, notes  # noqa: PLC0415  loaded with a command alone
-
-    @functools.wraps(function)
-    def run(*, quiet: bool, **options: Any) -> None:
-        notes.quiet = quiet
-        function(**options)
-
-    signature = inspect.signature(function, eval_str=True)
-    switch = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
-    parameters = [*signature.parameters.values(), switch]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    vars(run)["__signature__"] = signature.replace(parameters=parameters)
-    return run
 
 
 def _guarded(name: str, function: Callable[..., None]) -> Callable[..., None]:

@@ -58,8 +58,18 @@ AsRoot = Annotated[
     bool,
     typer.Option("--as-root", envvar=AS_ROOT, help="With --engine host, as root: run programs as root too."),
 ]
+
+
+def _be_quiet(is_quiet: bool) -> None:
+    notes.quiet = is_quiet
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on standard error.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone: no progress, no remarks.")]
+# Of the commands that answer a question; whoever prints remarks asks `notes`.
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", callback=_be_quiet, help="Print the answer alone: no progress, no remarks."),
+]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed for the order (default: random).")]
 Profiled = Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")]

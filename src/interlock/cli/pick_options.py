@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli.options import Json, Results
+from interlock.cli.options import Json, Quiet, Results
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,3 +70,4 @@ class PickOptions:
     ] = False
     as_json: Json = False
     results: Results = None
+    quiet: Quiet = False

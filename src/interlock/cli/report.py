@@ -15,12 +15,13 @@ from rich.text import Text
 from interlock.analysis import changes, claims, cohorts, comparison, references
 from interlock.analysis.comparison import Contents
 from interlock.catalog import project
-from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.project import ProjectPaths
 from interlock.cli.options import (
     Full,
     Json,
     Markdown,
     OneExperiment,
+    Quiet,
     Results,
     console,
     experiment_folder,
@@ -55,6 +56,7 @@ def compare_command(
     as_json: Json = False,
     markdown: Markdown = False,
     results: Results = None,
+    _quiet: Quiet = False,
 ) -> None:
     """Show what changed between two experiments.
 
@@ -126,6 +128,7 @@ def report_command(
         Path | None, typer.Option(metavar="FILE", dir_okay=False, help="File for the page of --html.")
     ] = None,
     results: Results = None,
+    _quiet: Quiet = False,
 ) -> None:
     """Show an experiment: the answer, what changed, what is open.
 
@@ -182,6 +185,7 @@ def claims_command(
     as_json: Json = False,
     markdown: Markdown = False,
     results: Results = None,
+    _quiet: Quiet = False,
 ) -> None:
     """Check published claims against an experiment.
 
@@ -245,7 +249,8 @@ def load_experiment(folder: Path) -> ReportData:
     """Return an experiment, its tables, and how its report begins."""
     contents = _contents(folder)
     tables = comparison.tables(contents.experiment, contents.values, contents.profiles)
-    return contents.experiment, tables, opening_of(contents.experiment, contents.values, _catalog(), tables)
+    catalog = project.load(ProjectPaths.find().root)
+    return contents.experiment, tables, opening_of(contents.experiment, contents.values, catalog, tables)
 
 
 def _contents(folder: Path) -> Contents:
@@ -292,11 +297,3 @@ def _write_files(data: ReportData, folder: Path, *, goes_on: bool) -> Path:
 def _write_page(data: ReportData, path: Path, *, goes_on: bool = False) -> Path:
     write_atomically(path, page.page(*data, goes_on=goes_on))
     return path
-
-
-def _catalog() -> Catalog:
-    """Return what the project around the current folder declares; nothing outside a project."""
-    try:
-        return project.load(ProjectPaths.find().root)
-    except UsageError:
-        return Catalog(bases={}, families={}, differences={}, variants={}, workloads={})

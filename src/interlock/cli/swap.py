@@ -14,7 +14,7 @@ from rich.text import Text
 
 from interlock.catalog.project import ProjectPaths
 from interlock.cli.announcing import DryRun, announce
-from interlock.cli.options import Json, PlainConsole
+from interlock.cli.options import Json, PlainConsole, Quiet
 from interlock.cli.options import notes as remarks
 from interlock.cli.swap_target import resolve, target_of
 from interlock.engine.docker import connect
@@ -79,6 +79,7 @@ def swap_command(
     local: Annotated[bool, typer.Option("--local", help="Use this machine's image, whatever registries have.")] = False,
     as_json: Json = False,
     dry_run: DryRun = False,
+    _quiet: Quiet = False,
 ) -> None:
     """Change the Python image in a Dockerfile or manifest, and back.
 

@@ -16,6 +16,7 @@ from interlock.cli.announcing import DryRun, announce, building, missing_of, req
 from interlock.cli.images import build_options, fail_on_failed_builds
 from interlock.cli.options import (
     Json,
+    Quiet,
     Results,
     Seed,
     open_project,
@@ -207,6 +208,7 @@ def trial_command(
     as_json: Json = False,
     results: Results = None,
     dry_run: DryRun = False,
+    _quiet: Quiet = False,
 ) -> None:
     """Run your own Dockerfile on several variants and compare them.
 

@@ -19,6 +19,7 @@ from interlock.cli.options import (
     AsRoot,
     Engine,
     Json,
+    Quiet,
     Results,
     console,
     named_folder,
@@ -66,6 +67,7 @@ def why_command(
     as_root: AsRoot = False,
     results: Results = None,
     dry_run: DryRun = False,
+    _quiet: Quiet = False,
 ) -> None:
     """Say where a benchmark waits, for which lock and for whom.
 

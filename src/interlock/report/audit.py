@@ -200,11 +200,6 @@ def _gil(variant: VariantAudit) -> str:
     return f"; the GIL stays off{untried}"
 
 
-def as_json(audit: Audit) -> str:
-    """Return the audit as JSON; docs/audit.md explains the keys."""
-    return audit.model_dump_json(indent=1)
-
-
 def require(audit: Audit) -> None:
     """Raise AuditError if the audited variants have faults that count."""
     subjects_of: dict[str, dict[str, list[str]]] = {}
