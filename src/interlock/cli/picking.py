@@ -54,7 +54,6 @@ from interlock.results import services, store
 from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAudit, Whose
 from interlock.results.commands import option_words, runnable
 from interlock.results.experiments import EXPERIMENT_FILE
-from interlock.results.sums import read_sums
 from interlock.trial.own_dockerfile import own_dockerfile
 from interlock.trial.own_service import find_service
 
@@ -214,17 +213,9 @@ def _figures(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -
     """Read the figures of an experiment that comes with Interlock, or make those that count, and of start-up."""
     if (recorded.folder / store.FIGURES_FILE).is_file():
         return store.read_json(recorded.folder / store.FIGURES_FILE, RecordedFigures)
-    experiment, folder = recorded.experiment, recorded.experiment.host["folder"]
+    experiment = recorded.experiment
     workloads = {workload for workload, _ in shares_of(experiment, criteria, known.workloads)} | {START_UP[0]}
-    sums = read_sums(recorded.folder)
-    values = {
-        (cell.label, cell.workload): store.read_values(
-            store.cell_path(recorded.folder, folder, cell.variant, cell.mode, cell.workload), sums=sums
-        )
-        for cell in experiment.cells
-        if cell.workload in workloads
-    }
-    return recorded_figures(experiment, values)
+    return recorded_figures(experiment, store.read_cell_values(recorded.folder, experiment, workloads))
 
 
 def _audited(

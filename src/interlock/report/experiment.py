@@ -377,20 +377,14 @@ def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
 
 def detail_sections(tables: Sequence[Table]) -> list[Section]:
     """Return a table of details for each benchmark that has any."""
-    return [section for table in tables if (section := detail_section(table))]
-
-
-def detail_section(table: Table) -> Section | None:
-    """Return the details of one benchmark's rows, or None if no row has any."""
-    details = table.workload.details_of(table.benchmark)
-    rows = [row for row in (*table.rows, *table.limits) if any(row.details)]
-    if not rows:
-        return None
-    return Section(
-        f"{table.workload.name}: {table.benchmark.name}, details",
-        ("variant", *(detail.label for detail in details)),
-        tuple((label_text(row.label), *map(detail_text, row.details)) for row in rows),
-    )
+    sections = []
+    for table in tables:
+        labels = (detail.label for detail in table.workload.details_of(table.benchmark))
+        rows = [row for row in (*table.rows, *table.limits) if any(row.details)]
+        cells = tuple((label_text(row.label), *map(detail_text, row.details)) for row in rows)
+        title = f"{table.workload.name}: {table.benchmark.name}, details"
+        sections += [Section(title, ("variant", *labels), cells)] if rows else []
+    return sections
 
 
 def scaling_sections(experiment: Experiment, tables: Sequence[Table]) -> list[Section]:

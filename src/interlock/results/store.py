@@ -350,8 +350,8 @@ def read_cells(folder: Path, experiment: Experiment) -> tuple[Values, Profiles]:
     return values, {key: read_profiles(path, sums) for key, path in _cell_paths(folder, experiment).items()}
 
 
-def read_cell_values(folder: Path, experiment: Experiment) -> Values:
-    """Return the values alone: the files of profiles are three times as large."""
+def read_cell_values(folder: Path, experiment: Experiment, only: Collection[str] | None = None) -> Values:
+    """Return the values alone, of all workloads or only of some: the files of profiles are three times as large."""
     reported = {
         name: {
             benchmark.name: {OF_EVERY_WORK, *(detail.of for detail in workload.details_of(benchmark))}
@@ -360,7 +360,8 @@ def read_cell_values(folder: Path, experiment: Experiment) -> Values:
         for name, workload in experiment.workloads.items()
     }
     sums, paths = read_sums(folder), _cell_paths(folder, experiment)
-    return {key: read_values(path, reported[key[1]], sums) for key, path in paths.items()}
+    wanted = {key: path for key, path in paths.items() if only is None or key[1] in only}
+    return {key: read_values(path, reported[key[1]], sums) for key, path in wanted.items()}
 
 
 def _cell_paths(folder: Path, experiment: Experiment) -> dict[CellKey, Path]:

@@ -19,7 +19,6 @@ from interlock.analysis.pick.ranking import (
     rank,
     ranks,
     ratios,
-    standing_of,
     switch_elsewhere,
 )
 from interlock.analysis.statistics import Ratio, ratio_from, ratio_of, ratio_over
@@ -88,8 +87,8 @@ def test_contenders_are_compared_round_by_round_with_each_other_not_by_their_int
 
 def test_a_difference_that_one_comparison_shows_may_be_none_among_forty() -> None:
     ratio = ratio_over(noisy(0.93, off=0.03))
-    assert standing_of(judged("base", ratio)) is Standing.FASTER
-    assert standing_of(judged("base", ratio, 4000)) is Standing.UNDECIDED
+    assert Standing(judged("base", ratio).verdict) is Standing.FASTER
+    assert Standing(judged("base", ratio, 4000).verdict) is Standing.UNDECIDED
 
 
 def test_the_interval_of_a_contender_is_the_one_that_decides_among_all() -> None:
@@ -180,7 +179,7 @@ def test_a_comparison_is_symmetric(field: list[list[float]], number: int) -> Non
     }
     on_the_edge = any(abs(math.log(end)) < 1e-5 for end in (forth.low, forth.high, forth.p * number / 0.05) if end > 0)
     if not on_the_edge:
-        mine, theirs = (standing_of(judged("x", one, number)) for one in (back, forth))
+        mine, theirs = (Standing(judged("x", one, number).verdict) for one in (back, forth))
         assert mine is mirrored[theirs]
 
 
@@ -208,7 +207,7 @@ def test_hundreds_of_contenders_take_seconds() -> None:
     ],
 )
 def test_a_standing_is_the_verdict_on_the_ratio(found: Ratio, expected: Standing) -> None:
-    assert standing_of(judged("base", found)) is expected
+    assert Standing(judged("base", found).verdict) is expected
 
 
 def ratio(log: float, error: float = 0.02) -> Ratio:

@@ -11,7 +11,7 @@ from interlock.analysis.comparison import BenchmarkKey
 from interlock.analysis.pick.evidence import Evidence, Shares
 from interlock.analysis.pick.figures import RecordedLevels
 from interlock.analysis.statistics import Ratio, mean_ratio, ratio_from
-from interlock.analysis.verdicts import SIGNIFICANT, Comparison, judged
+from interlock.analysis.verdicts import SIGNIFICANT, judged
 from interlock.catalog.variants import Gil
 from interlock.results.answers import Rank, Standing
 
@@ -40,7 +40,8 @@ def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
     number = max(1, len(labels) - (baseline in labels))
     order = sorted(labels, key=lambda label: to_baseline[label].estimate)
     judgements = {label: judged(baseline, to_baseline[label], number) for label in order}
-    standings = {label: Standing.BASELINE if label == baseline else standing_of(judgements[label]) for label in order}
+    standings = {label: Standing(judgement.verdict) for label, judgement in judgements.items()}
+    standings |= {baseline: Standing.BASELINE} if baseline in standings else {}
 
     def compared(mine: str, theirs: str) -> Ratio:
         """Return a ratio for the ranks; beside the baseline the standing decides, so that the two never differ."""
@@ -55,11 +56,6 @@ def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
         RankedVariant(label, judgements[label].ratio, standings[label], places[label], _sides(evidence, label, number))
         for label in order
     ]
-
-
-def standing_of(judgement: Comparison) -> Standing:
-    """Return how a contender stands to the baseline."""
-    return Standing(judgement.verdict.value)
 
 
 def fits_of(evidence: Evidence, shares: Shares) -> Fits:
@@ -148,4 +144,4 @@ def switch_elsewhere(evidence: Evidence, label: str) -> tuple[Ratio, Standing] |
         return None
     fits = fits_of(evidence, evidence.shares)
     judgement = judged(evidence.baseline, ratios(fits, [label], evidence.baseline)[label])
-    return judgement.ratio, standing_of(judgement)
+    return judgement.ratio, Standing(judgement.verdict)
