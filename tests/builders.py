@@ -214,7 +214,7 @@ def make_values(*processes: Sequence[float], rss: int = 10_000_000, gil: Gil | N
     return BenchmarkValues(
         processes=[list(process) for process in processes],
         blocks=list(range(len(processes))),
-        estimator=Estimator.MEDIAN,
+        estimator=Estimator.MEAN,
         max_rss_bytes=rss,
         gil_after=gil,
     )

@@ -105,7 +105,7 @@ def write_figures(folder: Path, described: Experiment, figures: Figures) -> Path
             seconds = figures.get(cell.label, {}).get(f"{cell.workload}/{benchmark.name}", ())
             outputs = [ProgramOutput(interlock=1, loops=1, values=[second]) for second in seconds]
             measured = [program_run(workload, benchmark, output, make_cost()) for output in outputs]
-            runs[benchmark.name] = [in_block(run, block, Estimator.MEDIAN) for block, run in enumerate(measured)]
+            runs[benchmark.name] = [in_block(run, block, Estimator.MEAN) for block, run in enumerate(measured)]
         path = store.cell_path(folder, described.host["folder"], cell.variant, cell.mode, cell.workload)
         store.write_runs(path, runs)
     return folder

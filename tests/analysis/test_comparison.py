@@ -118,8 +118,8 @@ def by_rounds(ratio: float, noise: float = 0.002, rounds: int = 8) -> BenchmarkV
     return make_values(*([ratio * math.exp(noise * (-1) ** number)] for number in range(rounds)))
 
 
-def test_a_ratio_is_taken_round_by_round_from_the_medians_of_the_processes() -> None:
-    mine = make_values([2.0, 2.0, 9.0], [30.0], [400.0])
+def test_a_ratio_is_taken_round_by_round_from_the_means_of_the_processes() -> None:
+    mine = make_values([1.0, 1.0, 4.0], [30.0], [400.0])
     base = make_values([1.0], [10.0], [100.0, 100.0])
     measured = comparison_of(row_of(table_of({BASE: base, OTHER: mine}))).ratio
     expected = present(statistics.ratio_of([2.0, 30.0, 400.0], [1.0, 10.0, 100.0]))

@@ -148,7 +148,7 @@ def write_values(path: Path, *blocks: int) -> None:
     runs = []
     for block in blocks:
         output = ProgramOutput(interlock=1, loops=2, inner_loops=1, values=[0.5, 0.25 * block])
-        runs.append(in_block(program_run(workload, benchmark, output, make_cost(1.0)), block, Estimator.MEDIAN))
+        runs.append(in_block(program_run(workload, benchmark, output, make_cost(1.0)), block, Estimator.MEAN))
     store.write_runs(path, {benchmark.name: runs})
 
 

@@ -42,7 +42,7 @@ def run_of(block: int, label: str, workload: str = "locks") -> RunData:
     metadata = {
         "name": f"{workload} uncontended", "unit": "second", "loops": 1, "inner_loops": 1, "mem_max_rss": 1,
         "interlock_block": block, "interlock_process_user_s": 1.0, "interlock_process_sys_s": 0.5,
-        "interlock_estimator": "median",
+        "interlock_estimator": "mean",
     }  # fmt: skip
     return RunData(values=[value_of(block, label)], metadata=metadata)
 

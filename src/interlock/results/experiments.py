@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, StrEnum
 from functools import partial
-from statistics import fmean, geometric_mean, median, quantiles
+from statistics import fmean, geometric_mean, quantiles
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, model_validator
@@ -395,14 +395,11 @@ class Estimator(StrEnum):
 
     MEAN = "mean"
     LOWER_DECILE = "lower-decile"
-    MEDIAN = "median"  # of references of 2026-11-21 and 22
 
     def of(self, values: Sequence[float]) -> float:
         """Return the figure of values, of which there is one at least."""
-        if self is Estimator.MEAN:
+        if self is Estimator.MEAN or len(values) == 1:
             return fmean(values)
-        if self is Estimator.MEDIAN or len(values) == 1:
-            return median(values)
         return quantiles(values, n=10, method="inclusive")[0]
 
 
