@@ -69,7 +69,7 @@ def _benchmark(
 
 def _reported(figures: Sequence[Mapping[str, Any]], keys: Collection[str]) -> dict[str, list[float]]:
     """Return figures by key, one for each process; a key that a process did not report is left out."""
-    columns = {key: [data.get(f"{OWN}{key}") for data in figures] for key in keys}
+    columns: dict[str, list[Any]] = {key: [data.get(f"{OWN}{key}") for data in figures] for key in keys}
     return {key: column for key, column in columns.items() if {int, float}.issuperset(map(type, column))}
 
 
