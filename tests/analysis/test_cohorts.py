@@ -111,6 +111,7 @@ def test_a_ratio_over_hosts_has_the_hosts_as_rounds() -> None:
     assert row.over.ratio.estimate == pytest.approx(expected.estimate)
     assert (row.over.ratio.low, row.over.ratio.high) == pytest.approx((expected.low, expected.high), rel=1e-4)
     assert row.over.verdict == "slower"
+    assert found.means[OTHER].estimate == pytest.approx(expected.estimate)
     assert found.hosts == ("h0", "h1", "h2", "h3", "h4")
 
 
@@ -181,8 +182,3 @@ def test_a_benchmark_that_did_something_else_on_an_older_host_is_not_mixed_in() 
     (row,) = found.tables[0].rows
     assert row.verdicts.total() == 3
     assert row.highest[0] == pytest.approx(2.0)
-
-
-def test_the_mean_gives_each_workload_the_same_weight() -> None:
-    (found,) = kind_summaries(fleet())
-    assert found.means[OTHER].estimate == pytest.approx(ratio_over(RATIOS).estimate)

@@ -29,7 +29,7 @@ from interlock.results.experiments import TOO_DISTURBED, Outcome, State
 from interlock.results.trials import OWN, GilStates, TriedImage
 from interlock.trial.options import conditions_of
 from tests.builders import present
-from tests.trials import NOISE, OWN_TWIN, around, make_trial, make_tried
+from tests.trials import NOISE, around, make_trial, make_tried
 
 BACK = GilStates(processes=1, off_at_start=1, came_back=1, modules=["lxml.etree"])
 NEW = "cpython-3.14"
@@ -52,23 +52,6 @@ def test_the_verdict_is_that_of_the_table(seconds: float, expected: TrialVerdict
     assert found.verdict is expected
     assert found.problem == ""
     assert present(found.comparison).ratio.estimate == pytest.approx(seconds / 0.001, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("ended_by", "expected"),
-    [("the budget of 10 min", TrialVerdict.SAME), ("", TrialVerdict.SAME), ("Ctrl-C", TrialVerdict.UNDECIDED)],
-)
-def test_what_a_budget_ended_may_be_the_same_where_what_somebody_ended_is_undecided(
-    ended_by: str, expected: TrialVerdict
-) -> None:
-    equal, other = around(0.001, (1.0,) * 4), around(0.001, (1.03, 0.97, 1.03, 0.97))
-    rows = {OWN: equal, OWN_TWIN: equal, NEW: other}
-    experiment, _ = make_tried(rows)
-    settings = experiment.settings.model_copy(update={"rounds": 4, "rounds_limit": 20})
-    (workload,) = settings.workloads
-    unfinished = [workload] if ended_by else []
-    (found,) = judge(*make_tried(rows, settings=settings, ended_by=ended_by, unfinished=unfinished))
-    assert found.verdict is expected
 
 
 @pytest.mark.parametrize(

@@ -90,18 +90,6 @@ def test_nothing_of_a_run_stays_but_its_prefix_and_its_results(home: Path, measu
     assert [path.name[: len(VARIANT)] for path in (home / "cache/interlock/prefixes").iterdir()] == [VARIANT]
 
 
-def test_what_is_unchanged_is_not_built_again(home: Path, project: Path, measured: tuple[Path, Experiment]) -> None:
-    assert measured[0].is_dir()
-    done = interlock(project, "build", VARIANT, "--engine", "host", environment=without_engine(home))
-    assert "unchanged" in done.stdout
-
-
-def test_what_only_images_have_is_refused(home: Path, project: Path) -> None:
-    words = ("build", VARIANT, "--engine", "host", "--verify")
-    done = interlock(project, *words, environment=without_engine(home), code=2)
-    assert "--verify" in done.stderr
-
-
 @pytest.mark.skipif(
     os.geteuid() != 0 or not account.is_disposable(), reason="only a container's root becomes another user"
 )

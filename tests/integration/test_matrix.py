@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +63,6 @@ def test_the_twin_of_the_baseline_is_measured_as_a_variant_of_its_own(measured: 
     host = measured.folder / measured.described.host["folder"]
     assert (host / f"{QUICK}+twin" / "import-loop.json").is_file()
     assert all(f"{QUICK}+twin" in visit for visit in measured.described.order["import-loop"])
-
-
-def test_pyperf_reads_and_compares_the_files(measured: Measured) -> None:
-    host = measured.folder / measured.described.host["folder"]
-    files = [str(host / label / "import-loop.json") for label in (QUICK, f"{QUICK}+twin")]
-    done = subprocess.run(
-        [sys.executable, "-m", "pyperf", "compare_to", "--table", *files], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "import-loop function" in done.stdout or "Benchmark hidden" in done.stdout
 
 
 def test_an_import_makes_no_futex_call_and_a_contended_queue_does(measured: Measured) -> None:

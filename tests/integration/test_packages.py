@@ -21,7 +21,6 @@ from interlock.engine.ended import Ended
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.packages import installer as packages
 from interlock.engine.run import execution, leftovers
-from interlock.measure import processes
 from interlock.results.experiments import Built, PackageSet, State
 from tests.builders import ROOT
 from tests.integration.images import QUICK, Images
@@ -190,8 +189,3 @@ def test_volumes_of_images_that_are_gone_go_and_others_stay(client: Any, built: 
     left = {volume.name for volume in client.volumes.list()}
     client.volumes.get("interlock-packages-test-there").remove()
     assert left & set(names) == {"interlock-packages-test-there"}
-
-
-def test_placeholders_name_what_a_cell_has() -> None:
-    places = processes.placeholders(None, "/packages/x/site")
-    assert (places["{packages}"], places["{workloads}"]) == ("/packages/x/site", "/interlock/workloads")

@@ -184,7 +184,6 @@ def test_a_latency_is_that_of_an_answer_where_the_rate_can_be_kept(run_once: Any
         (["--bad-from", "30"], "answer 42", r"\b\d+ of \d+ "),
         (["--dies-at", "30"], "answer 42", r"\b3\b.*: out of ideas"),
         (["--dies-at", "1"], "answer 42", r"\b3\b.*: out of ideas"),
-        (["--nonsense"], "answer 42", r"\b2\b.*: --nonsense"),
     ],
 )
 def test_a_service_that_does_not_work_fails_with_a_sentence(

@@ -97,13 +97,6 @@ def cost_line(cost: ProcessCost) -> str:
     return json.dumps({"interlock_process": cost.model_dump()})
 
 
-def test_costs_are_found_between_what_the_program_prints() -> None:
-    cost = make_cost(0.125)
-    stdout = f"a line\n{cost_line(cost)}\n{{}}\n{cost_line(cost)}\n"
-    assert processes.parse_costs(stdout) == [cost, cost]
-    assert processes.parse_costs("") == []
-
-
 @pytest.mark.parametrize(
     "line",
     [

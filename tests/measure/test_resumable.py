@@ -12,7 +12,7 @@ import pytest
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.workloads import Workload
-from interlock.errors import StoreError, UsageError
+from interlock.errors import UsageError
 from interlock.measure import resumable
 from interlock.measure.cells import Cell
 from interlock.measure.pyperf_runs import in_block, program_run
@@ -171,13 +171,6 @@ def test_a_cell_has_the_values_profiles_outcomes_notes_and_times_that_were_writt
     # Written again, it is the same file.
     store.write_runs(tmp_path / "again.json", {"uncontended": track.runs})
     assert store.read_values(tmp_path / "again.json") == store.read_values(path)
-
-
-def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path) -> None:
-    (tmp_path / "locks.json").write_text("{")
-    with pytest.raises(StoreError, match=r"locks\.json"):
-        store.read_runs(tmp_path / "locks.json")
-    assert store.read_runs(tmp_path / "absent.json") == {}
 
 
 def part(**changes: Any) -> Experiment:

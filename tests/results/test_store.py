@@ -208,7 +208,7 @@ def test_what_the_processes_of_a_command_used_is_what_its_values_did(tmp_path: P
 def test_a_cell_without_values_has_no_file_no_values_and_no_profile(tmp_path: Path) -> None:
     store.write_runs(tmp_path / "locks.json", {})
     assert not list(tmp_path.iterdir())
-    assert store.read_values(tmp_path / "locks.json") == {}
+    assert store.read_values(tmp_path / "locks.json") == store.read_runs(tmp_path / "locks.json") == {}
     assert store.read_profiles(tmp_path / "locks.json") == {}
 
 
@@ -221,7 +221,11 @@ STRANGE = '{"version": "1.0", "benchmarks": [{"metadata": {"name": "nbody"}, "ru
 )
 def test_a_spoilt_file_of_values_or_profiles_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "locks.json"
-    for read, of_kind in ((store.read_values, path), (store.read_profiles, store.profile_path(path))):
+    for read, of_kind in (
+        (store.read_values, path),
+        (store.read_runs, path),
+        (store.read_profiles, store.profile_path(path)),
+    ):
         of_kind.write_text(text, encoding="utf-8")
         with pytest.raises(StoreError) as caught:
             read(path)

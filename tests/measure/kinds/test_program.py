@@ -10,7 +10,7 @@ from interlock.catalog.workloads import Repetition
 from interlock.errors import WorkloadError
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.kinds.program import Program
-from interlock.measure.processes import filled_in, placeholders, with_options
+from interlock.measure.processes import filled_in, placeholders
 from tests.builders import make_benchmark, make_cost, make_workload
 
 WORKLOAD = make_workload(deadline_s=20)
@@ -19,12 +19,12 @@ PLACES = placeholders("http://10.0.0.2:8080", "/packages/abc/site")
 
 
 def test_a_program_gets_its_arguments_with_the_places_filled_in() -> None:
-    benchmark = make_benchmark(arguments=["--server", "{server}", "--destination", "{scratch}", "{other}"])
+    benchmark = make_benchmark(arguments=["--server", "{server}", "--to", "{scratch}", "{workloads}/x", "{other}"])
     argv = filled_in(kind_of(WORKLOAD, benchmark).words("4", Repetition(warmups=1, values=5)), PLACES)
     assert argv == [
         "python",
         "/interlock/workloads/locks.py",
-        *["--server", "http://10.0.0.2:8080", "--destination", "/scratch", "{other}"],
+        *["--server", "http://10.0.0.2:8080", "--to", "/scratch", "/interlock/workloads/x", "{other}"],
         *["--loops", "4", "--warmups", "1", "--values", "5"],
     ]
 
@@ -61,12 +61,6 @@ def test_what_a_program_printed_instead_is_shown(stdout: str, expected: str) -> 
         Program(WORKLOAD, PROGRAM).read(stdout)
     assert (caught.value.file, caught.value.key) == ("workloads/locks.toml", "program")
     assert expected in caught.value.found
-
-
-def test_options_of_a_mode_stand_before_what_the_interpreter_runs() -> None:
-    argv = filled_in(kind_of(WORKLOAD, make_benchmark(command=["-c", "pass"])).words("1", None), PLACES)
-    assert with_options(argv, ["-X", "gil=1"]) == ["python", "-X", "gil=1", "-c", "pass"]
-    assert with_options(argv, []) == argv
 
 
 def test_a_benchmark_s_own_program_is_in_the_place_of_the_workload_s() -> None:
