@@ -208,7 +208,8 @@ def test_what_the_processes_of_a_command_used_is_what_its_values_did(tmp_path: P
 def test_a_cell_without_values_has_no_file_no_values_and_no_profile(tmp_path: Path) -> None:
     store.write_runs(tmp_path / "locks.json", {})
     assert not list(tmp_path.iterdir())
-    assert store.read_values(tmp_path / "locks.json") == store.read_runs(tmp_path / "locks.json") == {}
+    assert store.read_values(tmp_path / "locks.json") == {}
+    assert store.read_runs(tmp_path / "locks.json") == {}
     assert store.read_profiles(tmp_path / "locks.json") == {}
 
 
