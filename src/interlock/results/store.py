@@ -109,14 +109,14 @@ def profile_path(cell: Path) -> Path:
     return cell.with_suffix(".profile.json")
 
 
-def write_json(path: Path, data: BaseModel, indent: int | None = 1) -> None:
+def write_json(path: Path, data: BaseModel) -> None:
     """Write a record as JSON."""
-    files.write_atomically(path, data.model_dump_json(indent=indent) + "\n")
+    files.write_atomically(path, data.model_dump_json(indent=1) + "\n")
 
 
 def write_profiles(cell: Path, profiles: CellProfile) -> None:
     """Write a cell's profiles next to its values, on one line as those are: spaces would be a third of a reference."""
-    write_json(profile_path(cell), profiles, indent=None)
+    files.write_atomically(profile_path(cell), profiles.model_dump_json() + "\n")
 
 
 def read_experiment(folder: Path) -> Experiment:
