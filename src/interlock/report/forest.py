@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from interlock.report.html.colours import COLOURS
-from interlock.report.html.dots import log_ticks
+from interlock.report.html.dots import Axis, log_ticks
 
 WIDTH, RIGHT, TOP, FOOT = 860, 90, 84, 30
 CAPTION_STEP, LEGEND_STEP = 18, 130
@@ -57,8 +57,7 @@ def picture(plot: Plot, theme: str) -> str:
     height = bottom + FOOT + CAPTION_STEP * len(plot.caption)
 
     def x_of(value: float) -> float:
-        share = math.log(min(max(value, low), high) / low) / math.log(high / low)
-        return round(plot.left + share * (WIDTH - plot.left - RIGHT), 1)
+        return round(plot.left + Axis(low, high).place(value) / 100 * (WIDTH - plot.left - RIGHT), 1)
 
     said = (f"{text}: {', '.join(f'{mark.series} {mark.text}' for mark in marks_of)}" for text, marks_of in plot.lines)
     parts = [

@@ -81,7 +81,7 @@ def answer_dots(tables: Sequence[Table], labels: Sequence[str]) -> Dots | None:
 
 def _chart(title: str, says: str, rows: Sequence[tuple[Table, Row, str]]) -> Dots:
     band = 1 + rows[0][0].workload.margin
-    axis = _Axis.over([end for _, row, _ in rows for end in _ends(row)] + [band, 1 / band])
+    axis = Axis.over([end for _, row, _ in rows for end in _ends(row)] + [band, 1 / band])
     return Dots(
         title=title,
         says=says,
@@ -93,12 +93,14 @@ def _chart(title: str, says: str, rows: Sequence[tuple[Table, Row, str]]) -> Dot
 
 
 @dataclass(frozen=True)
-class _Axis:
+class Axis:
+    """A logarithmic axis, by the ratios at its ends."""
+
     low: float
     high: float
 
     @classmethod
-    def over(cls, figures: Iterable[float]) -> _Axis:
+    def over(cls, figures: Iterable[float]) -> Axis:
         known = [figure for figure in figures if 0 < figure < math.inf]
         return cls(min(known) / MARGIN, max(known) * MARGIN)
 
@@ -116,7 +118,7 @@ def _ends(row: Row) -> tuple[float, float, float]:
     return (ratio.estimate, ratio.low, ratio.high) if math.isfinite(ratio.high) else (ratio.estimate,) * 3
 
 
-def _dot(table: Table, row: Row, name: str, axis: _Axis) -> Dot:
+def _dot(table: Table, row: Row, name: str, axis: Axis) -> Dot:
     ratio, low, high = _ends(row)
     said = [value_text(table, row), comparison_text(row.to_baseline) if row.to_baseline else "baseline"]
     said += [f"to its control {comparison_text(row.to_control, named=True)}"] if row.to_control else []
