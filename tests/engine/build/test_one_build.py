@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import tarfile
@@ -64,9 +65,16 @@ def test_a_step_that_fails_while_the_engine_is_well_is_a_failed_build() -> None:
     assert one_build.EXIT_CODE.format(137) in "".join(log)
 
 
-@pytest.mark.parametrize("problem", ["failed to set parent sha256:b4f0", "unknown parent image ID sha256:b4f0"])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "failed to set parent sha256:b4f0",
+        "unknown parent image ID sha256:b4f0",
+        'unable to find image "sha256:b4f0"',
+    ],
+)
 def test_a_step_that_somebody_removed_meanwhile_is_built_again(problem: str) -> None:
-    failed = chunks(b'{"error": "failed to export image: %s"}' % problem.encode(), b"")
+    failed = chunks(json.dumps({"error": problem}).encode(), b"")
     log: list[str] = []
     with building(failed, True, chunks(b'{"aux": {"ID": "sha256:1234"}}', b"")) as client:
         assert one_build.run_build(client, {}, log, print) == "sha256:1234"

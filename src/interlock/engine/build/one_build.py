@@ -40,7 +40,7 @@ DOCKER = "docker"
 EXIT_CODE = "interlock: exit code {}"
 STEP = re.compile(r"^interlock: step (.+)$", re.MULTILINE)
 # In moby's words.
-STEP_REMOVED = re.compile("failed to set parent|unknown parent image ID")
+STEP_REMOVED = re.compile('failed to set parent|unknown parent image ID|unable to find image "sha256:')
 # What BuildKit puts before each line that a step prints: the step's number and its seconds.
 FROM_STEP = re.compile(r"^#[0-9]+ [0-9.]+ ")
 ENDED_WITH = re.compile(r"^(?:#[0-9]+ )?ERROR: .*exit code: ([0-9]+)", re.MULTILINE)
