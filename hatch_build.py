@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ DATA = "interlock/data"
 FOLDERS = ("variants", "workloads", "dockerfiles", "playbooks")
 # For people with a clone: what editors complete.
 NOT_READ = ("variants/variant.schema.json", "workloads/workload.schema.json")
+# 300 kB each; whoever has none trains one first.
+PROFILES = "variants/profiles"
 # Of an experiment that comes with Interlock, what a pick and the times of builds are read from.
 RESULTS = ("experiment.json", "figures.json", "builds.json")
 REFERENCE = "results/reference"
@@ -43,9 +46,21 @@ def data_files(root: Path) -> list[Path]:
     """Return the files that what is installed reads, below the root: none that `interlock render` makes of others."""
     generated = {path.parent for path in (root / "dockerfiles").glob("*/build.sh")}
     found = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*")) if path.is_file()]
-    left = {*generated, *(root / path for path in NOT_READ)}
+    left = {*generated, *studies_profiles(root), *(root / path for path in NOT_READ)}
     kept = [path for path in found if not left & {path, *path.parents} and "__pycache__" not in path.parts]
     return [path.relative_to(root) for path in kept]
+
+
+def studies_profiles(root: Path) -> set[Path]:
+    """Return the profiles of optimisation of variants outside the core set: few build those from what is installed."""
+    trained = {path: tables(path)["variant"] for path in root.glob(f"{PROFILES}/*.toml")}
+    studies = [path for path, name in trained.items() if not tables(root / f"variants/{name}.toml").get("core")]
+    return {path.with_suffix(suffix) for path in studies for suffix in (".toml", ".tar.xz")}
+
+
+def tables(path: Path) -> dict[str, Any]:
+    """Return what a TOML file says."""
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def records(root: Path) -> list[Path]:

@@ -11,6 +11,7 @@ import pytest
 
 from hatch_build import REPORTED, data_files, pack_record, page_of, records, text_elsewhere, urls_below
 from interlock import untrusted
+from interlock.catalog import project as catalogs
 from interlock.report import overview
 from tests.builders import ROOT
 
@@ -88,6 +89,9 @@ def test_what_the_package_brings_besides_its_code_is_small_and_says_what_the_clo
     assert sum(made.stat().st_size for made in packed.values()) < 250e3
     sizes = {path: (ROOT / path).stat().st_size for path in data_files(ROOT)}
     profiles = {path: size for path, size in sizes.items() if str(path).endswith(".tar.xz")}
-    # Builds of what is installed follow the stored profiles of optimisation too.
-    assert sum(profiles.values()) < 5e6
+    # Builds of what is installed follow the stored profiles of optimisation too, those of the core set.
+    catalog = catalogs.load(ROOT)
+    core = {profile.file for profile in catalog.trained.values() if catalog.variants[profile.variant].core}
+    assert {path.name for path in profiles} == core
+    assert sum(profiles.values()) < 2.5e6
     assert sum(sizes.values()) - sum(profiles.values()) < 800e3
