@@ -44,6 +44,14 @@ def test_labels_are_taken_as_they_are_named_once_or_all_if_none_is(wanted: list[
 
 
 @pytest.mark.parametrize(
+    ("wanted", "chosen"), [(["core"], ["b"]), (["all"], ["a", "b"]), (["a", "a"], ["a"]), (None, ["a", "b"])]
+)
+def test_variants_are_taken_as_they_are_named_or_by_a_word(wanted: list[str] | None, chosen: list[str]) -> None:
+    variants = {"a": make_variant("a"), "b": make_variant("b", core=True)}
+    assert selection.select_variants(variants, wanted) == chosen
+
+
+@pytest.mark.parametrize(
     ("label", "expected"),
     [
         ("a+quick", ["a", "'quick'", "loud, slow"]),

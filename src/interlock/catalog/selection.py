@@ -25,6 +25,13 @@ def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> l
     return list(dict.fromkeys(wanted))
 
 
+def select_variants(variants: Mapping[str, Variant], wanted: list[str] | None) -> list[str]:
+    """Return the names of the wanted variants in the order given; UsageError for one that does not exist."""
+    if wanted == [CORE]:
+        wanted = [name for name, variant in variants.items() if variant.core]
+    return select_names(variants, wanted, "variant")
+
+
 def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> list[str]:
     """Return the wanted VARIANT and VARIANT+MODE labels in the order given, or every variant with all of its modes.
 

@@ -86,7 +86,6 @@ def _write_figures(folder: Path, made_of: str) -> None:
 
 def build(
     variants: Variants = None,
-    everything: Annotated[bool, typer.Option("--all", help="Build every variant (the same as no name).")] = False,
     force: Annotated[bool, typer.Option("--force", help="Build again, without any cache.")] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Build each variant twice and compare the results byte by byte.")
@@ -108,8 +107,7 @@ def build(
     Skips variants whose image is up to date.
     """
     paths, known = open_project()
-    names = selection.select_names(known.variants, None if everything else variants, "variant")
-    everything = len(names) == len(known.variants)
+    names = selection.select_variants(known.variants, variants)
     registry = parse_registry(cache_from, "--cache-from") if cache_from else None
     builder = choose_engine(paths, engine, as_root=as_root)
     options = replace(build_options(paths, force, registry), verifies=verify)
@@ -120,7 +118,7 @@ def build(
     write_generated(paths, known)
     built = build_variants(builder, known, names, options)
     if record is not None:
-        command = build_command(names, everything, force)
+        command = build_command(variants, force=force)
         console.say(f"record  {write_record(builder, record, built, command, time.monotonic() - began)}")
     table = RichTable("variant", "version", "image", "MB", "s", "state", box=None, pad_edge=False)
     for image in built:
@@ -146,7 +144,7 @@ def check(variants: Variants = None, dry_run: DryRun = False) -> None:
     Exits with 5 if an image differs in a way that its variant's file does not declare.
     """
     paths, known = open_project()
-    names = selection.select_names(known.variants, variants, "variant")
+    names = selection.select_variants(known.variants, variants)
     containers = connect()
     there = containers.look_up(known, names, build_options(paths))
     ready = [image.variant for image in there if image.outcome.state is State.OK]
@@ -229,7 +227,7 @@ def build_options(
 
 def build_line(image: Built, where: Sequence[str] = ()) -> str:
     """Return the command that builds what is missing; `where` has the options that lead to its engine."""
-    return " ".join([build_command([image.variant], False, False), *where])
+    return " ".join([build_command([image.variant]), *where])
 
 
 def not_built(image: Built) -> BuildError:
@@ -295,7 +293,7 @@ def push_command(
             raise UsageError(key="--force", found="is given with --record, which moves no tag", todo="Leave one out.")
     team = parse_registry(registry, "--registry")
     paths, known = open_project()
-    names = selection.select_names(known.variants, variants, "variant")
+    names = selection.select_variants(known.variants, variants)
     containers = connect()
     ready = _require_built(containers.look_up(known, names, build_options(paths)), named=bool(variants))
     with progress.Display(console) as display:
@@ -334,7 +332,7 @@ def pull_command(
     if verify is not None:
         registries.require_cosign()
     paths, known = open_project()
-    names = selection.select_names(known.variants, variants, "variant")
+    names = selection.select_variants(known.variants, variants)
     if team is None:
         names = pulling.published_names(known, names, named=bool(variants))
     places = {name: team or parse_registry(known.published[name].registry, published.FILE, verify) for name in names}

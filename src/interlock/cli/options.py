@@ -76,7 +76,9 @@ Profiled = Annotated[bool, typer.Option(help="Count system calls, in a separate 
 Results = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Folder of the experiments (default: results/ of the project).")
 ]
-Variants = Annotated[list[str] | None, typer.Argument(metavar="VARIANT", help="Names of variants (default: all).")]
+Variants = Annotated[
+    list[str] | None, typer.Argument(metavar="VARIANT", help="Names of variants, or `core` (default: `all`).")
+]
 OneExperiment = Annotated[
     str | None,
     typer.Argument(

@@ -133,15 +133,9 @@ def test_what_is_generated_of_a_helper_is_as_it_would_be_rendered_now(project: P
     assert helper_context(project, "instruments")["fetch.sh"] == (project / "dockerfiles" / "fetch.sh").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ((["a", "b"], False, False), "interlock build a b"),
-        ((["a", "b"], True, True), "interlock build --all --force"),
-    ],
-)
-def test_the_command_is_the_one_that_repeats_the_build(words: Any, expected: str) -> None:
-    assert builds.build_command(*words) == expected
+def test_the_command_is_the_one_that_repeats_the_build() -> None:
+    assert builds.build_command(["a", "b"]) == "interlock build a b"
+    assert builds.build_command(None, force=True) == "interlock build --force"
 
 
 def test_what_is_written_is_read_back_with_machine_engine_and_duration(tmp_path: Path) -> None:

@@ -383,10 +383,9 @@ def shared_stages(plans: Sequence[ImagePlan]) -> list[tuple[str, ImagePlan]]:
     ]
 
 
-def build_command(names: Sequence[str], everything: bool, force: bool) -> str:
+def build_command(names: Sequence[str] | None, *, force: bool = False) -> str:
     """Return the command that repeats a build."""
-    words = ["interlock", "build", *(["--all"] if everything else names)]
-    return shlex.join([*words, *(["--force"] if force else [])])
+    return shlex.join(["interlock", "build", *(names or []), *(["--force"] if force else [])])
 
 
 def write_record(engine: Engine, folder: Path, built: list[Built], command: str, duration_s: float) -> Path:
