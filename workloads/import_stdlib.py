@@ -159,7 +159,10 @@ def prepare(options):
 def main():
     if sys.argv[1:] == ["--whole"]:
         # Timed from without, as a process from its start to its end.
-        prepare(None).timed(1)
+        try:
+            prepare(None).timed(1)
+        except protocol.Unsupported:
+            sys.exit("unsupported: %s" % sys.exc_info()[1])
         return
     options = protocol.parse(protocol.new_parser(__doc__))
     # A calibration would import the list again and again.

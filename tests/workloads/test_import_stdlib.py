@@ -14,6 +14,7 @@ from types import CodeType, ModuleType
 
 import pytest
 
+from interlock.measure.kinds.kind import CANNOT
 from tests.workloads.conftest import HANG_S, ONCE, WORKLOADS, Refusal, Report, Run
 
 LISTS = WORKLOADS / "import-stdlib"
@@ -85,6 +86,11 @@ def test_zero_loops_import_nothing(listed: Callable[..., Path], report: Report) 
 def test_a_module_that_cannot_be_imported_is_named(listed: Callable[..., Path], report: Report) -> None:
     said = report(str(listed("json", "no_such_module")), *ONCE)["unsupported"]
     assert re.match(r"no_such_module\b.*\bModuleNotFoundError\b", said)
+
+
+def test_a_whole_process_that_cannot_import_one_says_so_last(listed: Callable[..., Path], refusal: Refusal) -> None:
+    last = refusal(str(listed("json", "no_such_module")), "--whole").splitlines()[-1]
+    assert last.startswith(f"{CANNOT}no_such_module cannot be imported: ")
 
 
 def test_a_module_that_is_gone_after_its_import_is_an_error(

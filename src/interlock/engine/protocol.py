@@ -87,8 +87,13 @@ class CpuUsed:
         return self.user_s + self.sys_s
 
     def since(self, before: CpuUsed) -> CpuUsed:
-        """Return what was used after `before` was read."""
-        return CpuUsed(self.user_s - before.user_s, self.sys_s - before.sys_s)
+        """Return what was used after `before` was read.
+
+        The kernel measures the sum and divides it anew at each reading, so that either part may have shrunk.
+        """
+        total_s = self.total_s - before.total_s
+        sys_s = min(max(self.sys_s - before.sys_s, 0.0), total_s)
+        return CpuUsed(total_s - sys_s, sys_s)
 
 
 @dataclass(frozen=True)

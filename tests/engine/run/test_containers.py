@@ -163,6 +163,18 @@ def test_cpu_time_is_read_by_either_version_of_cgroups(text: str) -> None:
     assert parse_cpu_used(text) == CpuUsed(2.5, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("now", "used"),
+    [(CpuUsed(3.0, 2.0), (2.0, 1.0)), (CpuUsed(4.0, 0.5), (2.5, 0.0)), (CpuUsed(0.5, 4.0), (0.0, 2.5))],
+    ids=["both", "less of the kernel's", "less of the user's"],
+)
+def test_no_part_of_what_was_used_meanwhile_is_negative_and_their_sum_is_what_was_counted(
+    now: CpuUsed, used: tuple[float, float]
+) -> None:
+    since = now.since(CpuUsed(1.0, 1.0))
+    assert (since.user_s, since.sys_s) == used
+
+
 def test_the_cpu_time_of_version_1_is_finer_than_its_ticks() -> None:
     """A slice of load that costs less than a tick of 4 ms has a time above 0."""
     before, after = (parse_cpu_used(f"{total}\n8000000\n4000000\n") for total in (12_100_000, 13_500_000))

@@ -84,6 +84,13 @@ def test_a_command_whose_option_the_interpreter_lacks_is_unsupported(said: str) 
     assert outcome == Outcome(state=State.UNSUPPORTED, reason=said)
 
 
+def test_a_command_whose_last_words_are_that_it_cannot_is_unsupported() -> None:
+    said = "Traceback (most recent call last):\n  a line\nunsupported: _posixsubprocess has no fork\n"
+    outcome, _ = kind_of(WORKLOAD, COMMAND).judge(make_ended("", said, 1))
+    assert outcome == Outcome(state=State.UNSUPPORTED, reason="_posixsubprocess has no fork")
+    assert kind_of(WORKLOAD, COMMAND).judge(make_ended("", said + "Killed\n", 1))[0].state is State.FAILED
+
+
 def test_a_program_that_says_what_it_cannot_do_is_unsupported() -> None:
     outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended('{"interlock": 1, "unsupported": "no threads"}\n'))
     assert outcome == Outcome(state=State.UNSUPPORTED, reason="no threads")

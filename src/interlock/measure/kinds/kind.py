@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # How an interpreter reports an option (-I, -X ...) that its version lacks; its exit code is 2.
 NO_SUCH_OPTION = ("Unknown option", "-X is reserved")
+# The last words of a command that cannot do its work, before the reason (workloads/import_stdlib.py).
+CANNOT = "unsupported: "
 SIGNALLED = 128
 # How the launcher reports that it cannot drop an interpreter from the page cache, or cannot prove that it did.
 NOT_EVICTED = "launch: cannot evict "
@@ -255,9 +257,12 @@ class Kind(ABC):
 
     def _judge_command(self, ended: Ended, deadline_s: float | None) -> Outcome:
         """Return the outcome of what is run as it stands, with options of the interpreter that it may lack."""
-        said = ended.stderr.strip().partition("\n")[0]
-        if ended.exit_code != 0 and not ended.took_sandbox and said.startswith(NO_SUCH_OPTION):
-            return Outcome(state=State.UNSUPPORTED, reason=said)
+        if ended.exit_code != 0 and not ended.took_sandbox:
+            first, last = ended.stderr.strip().partition("\n")[0], self.last_words(ended)
+            if first.startswith(NO_SUCH_OPTION):
+                return Outcome(state=State.UNSUPPORTED, reason=first)
+            if last.startswith(CANNOT):
+                return Outcome(state=State.UNSUPPORTED, reason=last.removeprefix(CANNOT))
         return self._judge_end(ended, deadline_s)
 
     def _judge_end(self, ended: Ended, deadline_s: float | None) -> Outcome:
