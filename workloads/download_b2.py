@@ -187,11 +187,15 @@ def prepare(options):
     directory = tempfile.mkdtemp("", "b2-", options.destination)
     options.directories.append(directory)
     entries = files.select(http.read_manifest(options.server), prefix)
+    metadata = {"bytes": files.sum_bytes(entries)}
+    if options.tls_port:
+        metadata["tls"] = http.tls_spoken(options.server, options.tls_port)
+        # Of requests, by which b2sdk asks; the command inherits it.
+        os.environ["REQUESTS_CA_BUNDLE"] = http.certificate_file(options.server)
+        options.server = http.TLS_SCHEME + http.tls_address(options.server, options.tls_port)
     made = client(options, directory)
-    total_bytes = files.sum_bytes(entries)
-    metadata = dict(made.metadata)
-    metadata["bytes"] = total_bytes
-    return protocol.Work(Download(made, entries).timed, total_bytes // files.MIB, metadata)
+    metadata.update(made.metadata)
+    return protocol.Work(Download(made, entries).timed, metadata["bytes"] // files.MIB, metadata)
 
 
 def main():
@@ -199,10 +203,12 @@ def main():
     choices = sorted(WORKS)
     parser.add_option("--what", type="choice", choices=choices, help=" or ".join(choices))
     parser.add_option("--server", help="http://IP:PORT")
+    parser.add_option("--tls-port", type="int", default=0, help="of the server; 0: in the clear")
     parser.add_option("--destination", help="an existing directory")
     parser.add_option("--skip-hash", action="store_true", default=False, help="as b2 " + SKIP_HASH)
     options = protocol.parse(parser)
     protocol.require_given(parser, "--what", options.what)
+    protocol.require_at_least(parser, "--tls-port", options.tls_port, 0)
     http.require_server(parser, options.server)
     if not os.path.isdir(options.destination or ""):
         parser.error("--destination: expected a directory, found %s" % options.destination)

@@ -20,6 +20,8 @@ from interlock.engine.run import containers, leftovers
 
 # A run that was killed leaves things of this name behind.
 OWNER = f"test-downloads-{os.getpid()}"
+NETWORK = "bridge"
+NETWORK = "bridge"
 SCRATCH = "/scratch"
 
 
@@ -28,7 +30,6 @@ class Downloads:
     """A server, and a container of the image of limits beside it."""
 
     url: str
-    url_from_host: str
     limits: Any
 
     def run(self, *argv: str) -> str:
@@ -56,20 +57,17 @@ def downloads(client: Any, catalog: Catalog, options: BuildOptions, root: Path, 
     base = ensure_base(client, catalog.bases["trixie"], options.cache, print)
     with ExitStack() as ends:
         ends.callback(leftovers.clean_up, client, OWNER)
-        network = containers.create_network(client, OWNER)
         image_id = ensure_helper(client, root, "server", base)
-        server = containers.start_server(client, OWNER, image_id, network, environment)
+        # The engine's usual network: a cell's has no address of this host, which asks too.
+        server = containers.start_server(client, OWNER, image_id, NETWORK, environment)
         limits = client.containers.run(
             ensure_helper(client, root, "limits", base),
             detach=True,
-            network=network,
+            network=NETWORK,
             tmpfs={SCRATCH: ""},
             labels={OWNER_LABEL: OWNER},
         )
-        # A cell's network has no address of this host, which asks from the engine's usual one.
-        client.networks.get("bridge").connect(server)
-        url, url_from_host = (containers.server_url(server, one) for one in (network, "bridge"))
-        yield Downloads(url, url_from_host, limits)
+        yield Downloads(containers.server_url(server, NETWORK), limits)
 
 
 def test_the_manifest_says_what_is_served(downloads: Downloads) -> None:

@@ -33,18 +33,19 @@ def b2_packages(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("more", [(), ("--tls-port", "8443")], ids=["in the clear", "by TLS"])
 @pytest.mark.parametrize(
     ("what", "mib"),
     [("sdk-single", 200), ("sdk-many", 12), ("command-single", 200), ("command-sync", 12)],
 )
 def test_the_real_b2_client_downloads_every_byte(
-    downloads: Downloads, b2_packages: Path, root: Path, tmp_path: Path, what: str, mib: int
+    downloads: Downloads, b2_packages: Path, root: Path, tmp_path: Path, what: str, mib: int, more: tuple[str, ...]
 ) -> None:
     # On the network of the engine's host, which reaches its containers by address.
     done = subprocess.run(
         [
-            sys.executable, str(root / "workloads/download_b2.py"), "--what", what, "--server", downloads.url_from_host,
-            "--destination", str(tmp_path), "--loops", "1", "--warmups", "0", "--values", "1",
+            sys.executable, str(root / "workloads/download_b2.py"), "--what", what, "--server", downloads.url,
+            "--destination", str(tmp_path), "--loops", "1", "--warmups", "0", "--values", "1", *more,
         ],
         env={"PYTHONPATH": str(b2_packages), "no_proxy": "*", "PATH": "/usr/bin:/bin"},
         capture_output=True,
@@ -55,4 +56,5 @@ def test_the_real_b2_client_downloads_every_byte(
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["inner_loops"] == mib
     assert report["metadata"]["b2sdk"]
+    assert ("tls" in report["metadata"]) is bool(more)
     assert list(tmp_path.iterdir()) == []
