@@ -44,6 +44,8 @@ def test_a_command_measures_all_variants_and_workloads_of_an_answer_once() -> No
     assert words[words.index("--variants") + 1] == "a,b,a+slow"
     assert words[words.index("--baseline") + 1] == "a"
     assert words[words.index("--workloads") + 1] == "startup,locks"
+    assert "--quick" in words
+    assert "--quick" not in command([RATIO, FUTEX], {("locks", "queue")}).split()
 
 
 def test_answers_whose_figures_are_gone_or_show_something_else_are_refused_together() -> None:

@@ -217,6 +217,10 @@ def reference_texts(paths: ProjectPaths) -> dict[str, str]:
         for folder, contents in zip(folders, loaded, strict=True)
     }
     judging, services = references.in_order(loaded), read_services(paths.root)
+    workloads = project.load(paths.root).workloads
+    full_only = {
+        (name, one.name) for name, workload in workloads.items() for one in workload.benchmarks if one.full_only
+    }
     asked = [
         (question, references.best_figures(question.figures, judging))
         for question in project.load_questions(paths.root)
@@ -227,7 +231,7 @@ def reference_texts(paths: ProjectPaths) -> dict[str, str]:
             list(known.apart.values()),
             list(known.untested.values()),
         ),
-        "docs/findings.md": reference_pages.answers(asked, [contents.experiment for contents in loaded]),
+        "docs/findings.md": reference_pages.answers(asked, [contents.experiment for contents in loaded], full_only),
         "README.md": services_page.short_table(services),
     }
     texts |= {
