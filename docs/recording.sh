@@ -4,6 +4,6 @@ set -eu
 say() { printf '\033[1m$ %s\033[0m\n' "$*"; sleep 1; "$@"; sleep 4; echo; }
 
 say interlock matrix --quick --no-profile --rounds 3 --variants cpython-3.13,cpython-3.14 --workloads startup
-# Of a service: the pick is from the experiments that come with Interlock.
+# The pick is from that experiment.
 say interlock pick --cpus 2
 say interlock swap examples/services/httpbin/Dockerfile --to cpython-3.14
