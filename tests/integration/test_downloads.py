@@ -21,7 +21,6 @@ from interlock.engine.run import containers, leftovers
 # A run that was killed leaves things of this name behind.
 OWNER = f"test-downloads-{os.getpid()}"
 NETWORK = "bridge"
-NETWORK = "bridge"
 SCRATCH = "/scratch"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from interlock.analysis.claims import measure
 from interlock.analysis.comparison import Contents
+from interlock.analysis.statistics import Ratio
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.claims import AnsweringFigure
 from interlock.results import store
@@ -28,24 +29,16 @@ def refused_writes(folder: Path) -> Iterator[str]:
                 yield f"{label} {workload} {benchmark}: {refused}"
 
 
-def hot_slower_than_cold(folder: Path) -> Iterator[str]:
-    """What is in memory cannot take longer than what has to be read first, from the same file system.
-
-    What is in the binary is read before the time begins: both then take as long, and noise decides which one longer.
-    """
+def hot_beside_cold(folder: Path) -> Iterator[tuple[str, Ratio]]:
+    """What imports from memory take of what those from the disk do, by row."""
     experiment = store.read_experiment(folder)
     contents = Contents(experiment, *store.read_cells(folder, experiment))
-    for cell in experiment.cells:
+    for label in {cell.label for cell in experiment.cells if cell.workload == "import-stdlib"}:
         hot = AnsweringFigure(
-            workload="import-stdlib",
-            benchmark="hot",
-            variant=cell.label,
-            against=cell.label,
-            against_benchmark="cold",
+            workload="import-stdlib", benchmark="hot", variant=label, against=label, against_benchmark="cold"
         )
-        measured = measure(hot, contents) if cell.workload == hot.workload else ""
-        if isinstance(measured, Comparison) and measured.ratio.low > 1:
-            yield f"{cell.label}: hot takes {measured.ratio.estimate:.3f} of cold"
+        if isinstance(measured := measure(hot, contents), Comparison):
+            yield f"{folder.name} {label}", measured.ratio
 
 
 def those_with(check: Check) -> dict[str, list[str]]:
@@ -57,7 +50,10 @@ def test_no_cell_was_refused_to_write_its_byte_code() -> None:
 
 
 def test_no_module_takes_longer_from_memory_than_from_the_disk() -> None:
-    assert those_with(hot_slower_than_cold) == {}
+    """Where the library is in the binary, which is read before the time begins, both take as long but for noise."""
+    ratios = dict(one for folder in FOLDERS for one in hot_beside_cold(folder))
+    assert len(ratios) > 15
+    assert {label: ratio for label, ratio in ratios.items() if ratio.low > 1} == {}
 
 
 def test_each_cell_that_was_measured_has_an_outcome_of_each_benchmark() -> None:
