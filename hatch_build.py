@@ -31,7 +31,7 @@ REFERENCE = "results/reference"
 SERVICES = "results/services"
 # Its raw values only of README's: what `interlock report` shows who has no results yet.
 REPORTED, VALUES = f"{REFERENCE}/2026-11-29-a", "values.tar.xz"
-# Everything by everything, whose records are four times as large: `pick` asks them in a clone alone.
+# Its records take more than all others: `pick` asks them in a clone alone.
 LEFT_OUT = ("2026-11-26-a",)
 LINK = re.compile(r"\[([^]\[]+)\]\((?!https?:|mailto:|#)([^)\s]+)\)")
 SHOWN = re.compile(r'(src|srcset)="(?!https?:)([^"]+)"')

@@ -17,12 +17,14 @@ from tests.builders import make_variant, make_workload
 
 def test_a_name_that_does_not_exist_is_shown_with_those_that_do() -> None:
     with pytest.raises(UsageError, match=r"workload 'z'.*a, b"):
-        selection.select_names(["a", "b"], ["a", "z"], "workload")
+        selection.select_names({name: make_workload(name) for name in "ab"}, ["a", "z"], "workload")
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1))
 def test_a_selection_has_each_wanted_name_once_in_its_order(wanted: list[str]) -> None:
-    assert selection.select_names("abc", wanted, "variant") == list(dict.fromkeys(wanted))
+    assert selection.select_names({name: make_variant(name) for name in "abc"}, wanted, "variant") == list(
+        dict.fromkeys(wanted)
+    )
 
 
 VARIANTS = {
@@ -48,7 +50,7 @@ def test_labels_are_taken_as_they_are_named_once_or_all_if_none_is(wanted: list[
 )
 def test_variants_are_taken_as_they_are_named_or_by_a_word(wanted: list[str] | None, chosen: list[str]) -> None:
     variants = {"a": make_variant("a"), "b": make_variant("b", core=True)}
-    assert selection.select_variants(variants, wanted) == chosen
+    assert selection.select_names(variants, wanted, "variant") == chosen
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_the_core_set_has_what_is_declared_so_and_no_mode_with_its_variant(proje
     assert "cpython-2.7+pth-preload" not in core
     declared = {name for name, variant in known.variants.items() if variant.core}
     assert {label for label in core if "+" not in label} == declared
-    assert selection.select_workloads(known.workloads, ["core"]) == [
+    assert selection.select_names(known.workloads, ["core"], "workload") == [
         "download",
         "import-loop",
         "locks",
@@ -91,7 +93,7 @@ def test_the_core_set_has_what_is_declared_so_and_no_mode_with_its_variant(proje
 def test_without_anything_declared_the_core_set_is_everything() -> None:
     assert selection.select_labels(VARIANTS, ["core"]) == ["a", "a+slow", "a+loud", "b"]
     workloads = {name: make_workload(name=name) for name in ("x", "y")}
-    assert selection.select_workloads(workloads, ["core"]) == ["x", "y"]
+    assert selection.select_names(workloads, ["core"], "workload") == ["x", "y"]
 
 
 @pytest.mark.parametrize(("chosen", "word"), [(["a", "b"], "all"), (["b"], "core"), (["a"], ""), (["b", "a"], "")])

@@ -187,7 +187,7 @@ def _names(text: str) -> object:
 def _selected(text: str) -> object:
     catalog, _ = _project()
     chosen = split_names(text)
-    selection.select_workloads(catalog.workloads, chosen)
+    selection.select_names(catalog.workloads, chosen, "workload")
     return selection.select_labels(catalog.variants, chosen)
 
 

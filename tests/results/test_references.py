@@ -5,7 +5,7 @@ That none judges claims from disturbed rounds is in tests/analysis/test_claims.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from interlock.analysis.claims import measure
@@ -16,7 +16,8 @@ from interlock.catalog.claims import AnsweringFigure
 from interlock.results import store
 
 FOLDERS = store.experiments_in(Path(__file__).parents[2] / "results/reference")
-Check = Callable[[Path], Iterator[str]]
+# Their library is in the binary, which is read before the time begins: hot and cold are the same but for noise.
+IN_THE_BINARY = {"cpython-3.13-frozen", "cpython-3.13-frozen-static"}
 
 
 def refused_writes(folder: Path) -> Iterator[str]:
@@ -29,7 +30,7 @@ def refused_writes(folder: Path) -> Iterator[str]:
                 yield f"{label} {workload} {benchmark}: {refused}"
 
 
-def hot_beside_cold(folder: Path) -> Iterator[tuple[str, Ratio]]:
+def hot_beside_cold(folder: Path) -> Iterator[tuple[tuple[str, str], Ratio]]:
     """What imports from memory take of what those from the disk do, by row."""
     experiment = store.read_experiment(folder)
     contents = Contents(experiment, *store.read_cells(folder, experiment))
@@ -38,22 +39,18 @@ def hot_beside_cold(folder: Path) -> Iterator[tuple[str, Ratio]]:
             workload="import-stdlib", benchmark="hot", variant=label, against=label, against_benchmark="cold"
         )
         if isinstance(measured := measure(hot, contents), Comparison):
-            yield f"{folder.name} {label}", measured.ratio
-
-
-def those_with(check: Check) -> dict[str, list[str]]:
-    return {folder.name: problems for folder in FOLDERS if (problems := list(check(folder)))}
+            yield (folder.name, label), measured.ratio
 
 
 def test_no_cell_was_refused_to_write_its_byte_code() -> None:
-    assert those_with(refused_writes) == {}
+    assert {folder.name: problems for folder in FOLDERS if (problems := list(refused_writes(folder)))} == {}
 
 
 def test_no_module_takes_longer_from_memory_than_from_the_disk() -> None:
-    """Where the library is in the binary, which is read before the time begins, both take as long but for noise."""
     ratios = dict(one for folder in FOLDERS for one in hot_beside_cold(folder))
     assert len(ratios) > 15
-    assert {label: ratio for label, ratio in ratios.items() if ratio.low > 1} == {}
+    least = {row: ratio.low if row[1] in IN_THE_BINARY else ratio.estimate for row, ratio in ratios.items()}
+    assert {row: ratio for row, ratio in least.items() if ratio > 1} == {}
 
 
 def test_each_cell_that_was_measured_has_an_outcome_of_each_benchmark() -> None:

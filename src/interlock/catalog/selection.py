@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import Variant
@@ -15,21 +15,17 @@ EVERYTHING = "all"
 CORE = "core"
 
 
-def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> list[str]:
+def select_names(
+    known: Mapping[str, Variant] | Mapping[str, Workload], wanted: list[str] | None, kind: str
+) -> list[str]:
     """Return the wanted names in the order given, or all known ones; UsageError for one that does not exist."""
-    known = list(known)
+    if wanted == [CORE]:
+        wanted = [name for name, one in known.items() if one.core]
     if not wanted or wanted == [EVERYTHING]:
-        return known
+        return list(known)
     for name in wanted:
         require_known(known, name, kind)
     return list(dict.fromkeys(wanted))
-
-
-def select_variants(variants: Mapping[str, Variant], wanted: list[str] | None) -> list[str]:
-    """Return the names of the wanted variants in the order given; UsageError for one that does not exist."""
-    if wanted == [CORE]:
-        wanted = [name for name, variant in variants.items() if variant.core]
-    return select_names(variants, wanted, "variant")
 
 
 def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> list[str]:
@@ -50,13 +46,6 @@ def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> 
                 found=f"{name} has no mode '{mode}'", todo=nearest(mode, modes) if modes else "It has no modes."
             )
     return list(dict.fromkeys(wanted or every))
-
-
-def select_workloads(workloads: Mapping[str, Workload], wanted: list[str] | None) -> list[str]:
-    """Return the names of the wanted workloads in the order given; UsageError for one that does not exist."""
-    if wanted == [CORE]:
-        wanted = [name for name, workload in workloads.items() if workload.core]
-    return select_names(workloads, wanted, "workload")
 
 
 def word_for(chosen: list[str], every: list[str], core: list[str]) -> str:

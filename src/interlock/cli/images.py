@@ -61,7 +61,12 @@ def render(
     They come from variants/*.toml, dockerfiles/*.j2 and the commands.
     """
     paths, known = open_clone()
-    texts = {**generated_texts(paths, known), REFERENCE: reference_page(), **schema_texts(), **_of_references(paths)}
+    texts = {
+        **generated_texts(paths, known),
+        REFERENCE: reference_page(),
+        **schema_texts(),
+        **_of_references(paths, known),
+    }
     stale = store.stale_figures(paths.reference)
     if not check:
         _write_texts(paths, texts)
@@ -107,7 +112,7 @@ def build(
     Skips variants whose image is up to date.
     """
     paths, known = open_project()
-    names = selection.select_variants(known.variants, variants)
+    names = selection.select_names(known.variants, variants, "variant")
     registry = parse_registry(cache_from, "--cache-from") if cache_from else None
     builder = choose_engine(paths, engine, as_root=as_root)
     options = replace(build_options(paths, force, registry), verifies=verify)
@@ -144,7 +149,7 @@ def check(variants: Variants = None, dry_run: DryRun = False) -> None:
     Exits with 5 if an image differs in a way that its variant's file does not declare.
     """
     paths, known = open_project()
-    names = selection.select_variants(known.variants, variants)
+    names = selection.select_names(known.variants, variants, "variant")
     containers = connect()
     there = containers.look_up(known, names, build_options(paths))
     ready = [image.variant for image in there if image.outcome.state is State.OK]
@@ -193,7 +198,7 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str | byte
     return {**generated_files(known, project.read_texts(paths.root)), variants_page.PATH: page}
 
 
-def _of_references(paths: ProjectPaths) -> dict[str, str]:
+def _of_references(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
     """Return the README's pictures and the pages that the references fill; none in a project without references."""
     from interlock.cli.report import load_experiment, reference_texts  # noqa: PLC0415 - scipy takes half a second
     from interlock.report import overview  # noqa: PLC0415
@@ -201,7 +206,7 @@ def _of_references(paths: ProjectPaths) -> dict[str, str]:
     folder = paths.reference / overview.EXPERIMENT
     if not folder.is_dir():
         return {}
-    return overview.pictures(*load_experiment(folder)[:2]) | reference_texts(paths)
+    return overview.pictures(*load_experiment(folder)[:2]) | reference_texts(paths, known.workloads)
 
 
 def write_generated(paths: ProjectPaths, known: Catalog) -> None:
@@ -293,7 +298,7 @@ def push_command(
             raise UsageError(key="--force", found="is given with --record, which moves no tag", todo="Leave one out.")
     team = parse_registry(registry, "--registry")
     paths, known = open_project()
-    names = selection.select_variants(known.variants, variants)
+    names = selection.select_names(known.variants, variants, "variant")
     containers = connect()
     ready = _require_built(containers.look_up(known, names, build_options(paths)), named=bool(variants))
     with progress.Display(console) as display:
@@ -332,7 +337,7 @@ def pull_command(
     if verify is not None:
         registries.require_cosign()
     paths, known = open_project()
-    names = selection.select_variants(known.variants, variants)
+    names = selection.select_names(known.variants, variants, "variant")
     if team is None:
         names = pulling.published_names(known, names, named=bool(variants))
     places = {name: team or parse_registry(known.published[name].registry, published.FILE, verify) for name in names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -16,6 +16,7 @@ from interlock.analysis import changes, claims, cohorts, comparison, references
 from interlock.analysis.comparison import Contents
 from interlock.catalog import project
 from interlock.catalog.project import ProjectPaths
+from interlock.catalog.workloads import Workload
 from interlock.cli.options import (
     Full,
     Json,
@@ -205,7 +206,7 @@ def claims_command(
     findings.check_required(folder, checked, file)
 
 
-def reference_texts(paths: ProjectPaths) -> dict[str, str]:
+def reference_texts(paths: ProjectPaths, workloads: Mapping[str, Workload]) -> dict[str, str]:
     """Return what is written from the references and the services, each reference's own claims too, by their paths."""
     known, folders = project.load_claims_file(paths.root), store.experiments_in(paths.reference)
     loaded, published = [_contents(folder) for folder in folders], list(known.claims.values())
@@ -217,7 +218,6 @@ def reference_texts(paths: ProjectPaths) -> dict[str, str]:
         for folder, contents in zip(folders, loaded, strict=True)
     }
     judging, services = references.in_order(loaded), read_services(paths.root)
-    workloads = project.load(paths.root).workloads
     full_only = {
         (name, one.name) for name, workload in workloads.items() for one in workload.benchmarks if one.full_only
     }

@@ -31,7 +31,7 @@ def settings_from(
 ) -> Settings:
     """Return the settings that options ask for, and nothing else does; UsageError for a name that does not exist."""
     labels = selection.select_labels(known.variants, split_names(options.variants) or [CORE])
-    workloads = selection.select_workloads(known.workloads, split_names(options.workloads) or [CORE])
+    workloads = selection.select_names(known.workloads, split_names(options.workloads) or [CORE], "workload")
     least, limit = planned_rounds(options.quick, options.rounds)
     asked = Settings(
         quick=options.quick,
@@ -46,7 +46,7 @@ def settings_from(
         budget_s=parse_duration(budget, "--budget") if budget else None,
         variants_word=selection.word_for(labels, *(selection.select_labels(known.variants, [word]) for word in WORDS)),
         workloads_word=selection.word_for(
-            workloads, *(selection.select_workloads(known.workloads, [word]) for word in WORDS)
+            workloads, *(selection.select_names(known.workloads, [word], "workload") for word in WORDS)
         ),
         where=Where(engine=options.engine, as_root=options.as_root, results=str(results.absolute()) if results else ""),
     )
