@@ -436,6 +436,9 @@ class ScriptedSandbox:
     def cpu_used(self) -> CpuUsed:
         raise NotImplementedError
 
+    def memory_bytes(self) -> int:
+        raise AssertionError("no memory is asked for")
+
     def address(self) -> str:
         raise NotImplementedError
 

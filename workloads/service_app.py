@@ -19,6 +19,7 @@ RECEIVED_BYTES = 4096
 PID_FILE = "service.pid"
 TEXT = "text/plain"
 JSON = "application/json"
+XML = "application/xml"
 
 
 class Stopped(SystemExit):
@@ -86,6 +87,28 @@ class Document(object):
         document = self._json.loads(self._text)
         document["total"] = sum([record["id"] for record in document["records"]])
         return JSON, self._json.dumps(document, sort_keys=True).encode("ascii")
+
+
+class Tree(object):
+    """Reads an XML document of some 3 kB into a tree, changes it and writes it.
+
+    Each node knows its parent: what is left of a request is garbage that only the collector of cycles frees.
+    """
+
+    def __init__(self):
+        from xml.dom import minidom
+
+        self._parse = minidom.parseString
+        record = '<record id="%d"><name>record %d</name><price>%d</price></record>'
+        records = [record % (number, number, number) for number in range(RECORDS // 2)]
+        self._text = "<records>%s</records>" % "".join(records)
+
+    def __call__(self):
+        document = self._parse(self._text)
+        root = document.documentElement
+        total = sum([int(record.getAttribute("id")) for record in root.childNodes])
+        root.setAttribute("total", str(total))
+        return XML, document.toxml().encode("ascii")
 
 
 def serve_http_server(answer, options):
@@ -201,6 +224,8 @@ def handler(options):
         return light
     if options.handler == "json":
         return Document()
+    if options.handler == "xml":
+        return Tree()
     return Database(options.database)
 
 
@@ -237,7 +262,7 @@ def write(path, text):
 def main(arguments=None):
     parser = protocol.new_parser(__doc__.splitlines()[0])
     parser.add_option("--server", choices=sorted(SERVERS), default="http.server")
-    parser.add_option("--handler", choices=["light", "database", "json"], default="light")
+    parser.add_option("--handler", choices=["light", "database", "json", "xml"], default="light")
     parser.add_option("--workers", type="int", default=8, help="threads, but of http.server")
     parser.add_option("--port", type="int", default=8000)
     parser.add_option("--database", metavar="HOST:PORT", help="what handler 'database' waits for")

@@ -108,7 +108,7 @@ def _figures(text: str) -> object:
 
 def _fixed_rate(text: str) -> object:
     found = services.parse_fixed_rate(text)
-    return found.problem or found.figures
+    return found.problem or services.latency_figures([found])
 
 
 def _phases(text: str) -> object:

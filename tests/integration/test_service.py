@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ parser.add_option("--status", type="int", default=200)
 parser.add_option("--bad-from", type="int", default=10 ** 9)
 parser.add_option("--dies-at", type="int", default=10 ** 9)
 options = protocol.parse(parser)
+dies_at = int(os.environ.get("DIES_AT", options.dies_at))
+grown = []
 count = {"answered": 0}
 class Handler(http.server.BaseHTTPRequestHandler):
     wbufsize = -1
@@ -48,7 +51,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for _ in range(CALLS):
             os.getppid()
         count["answered"] += 1
-        if count["answered"] >= options.dies_at:
+        grown.append(b"x" * int(os.environ.get("GROWS_BY", 0)))
+        if count["answered"] >= dies_at:
             os.write(2, b"out of ideas\\n")
             os._exit(3)
         self.send_response(count["answered"] >= options.bad_from and 503 or options.status)
@@ -118,13 +122,24 @@ def resources(client: Any, built: Images) -> Iterator[Resources]:
 
 
 @contextmanager
+def in_cells(
+    resources: Resources, built: Images, wanted: Workload, *environments: dict[str, str]
+) -> Iterator[list[Track]]:
+    """Yield a track for each environment."""
+    image_id = built[QUICK].image_id
+    with open_session(resources, wanted) as session, ExitStack() as ends:
+        tracks = []
+        for environment in environments:
+            cell = Cell(session, Subject(variant=QUICK, image_id=image_id, environment=environment))
+            ends.callback(cell.close)
+            tracks.append(cell.tracks["known"])
+        yield tracks
+
+
+@contextmanager
 def in_session(resources: Resources, built: Images, wanted: Workload) -> Iterator[Track]:
-    with open_session(resources, wanted) as session:
-        cell = Cell(session, Subject(variant=QUICK, image_id=built[QUICK].image_id))
-        try:
-            yield cell.tracks["known"]
-        finally:
-            cell.close()
+    with in_cells(resources, built, wanted, {}) as (track,):
+        yield track
 
 
 @pytest.fixture
@@ -209,6 +224,41 @@ def test_a_service_that_is_stopped_before_its_request_has_a_thread_ends_as_one_t
     assert outcome.reason.startswith("'known'")
     assert output is not None
     assert ended.exit_code == 0
+
+
+TURNS, GROWS_BY = 3, 100_000
+# In its second turn: it takes 10 ms for each of eight connections' requests.
+DIES_AT = WARM_UP + 200
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_services_that_stay_up_take_the_load_in_turns_and_show_their_memory(
+    resources: Resources, built: Images
+) -> None:
+    staying = workload(full={"warmups": 0, "values": TURNS}, quick={"warmups": 0, "values": TURNS}, rate_per_s=50)
+    started: list[Track] = []
+    growing, dying = {"GROWS_BY": str(GROWS_BY)}, {"DIES_AT": str(DIES_AT)}
+    with in_cells(resources, built, staying, growing, dying) as tracks:
+        kind = kind_of_track(tracks[0])
+        assert kind.is_in_order(tracks[0])
+        found = {result.track: result for result in kind.block(tracks, 1, started.append)}
+    assert set(started) == set(found) == set(tracks)
+    grown, died = (found[track] for track in tracks)
+    # One process alone: all that its turns answered is in its memory.
+    assert grown.outcome.state is State.OK, grown.outcome
+    assert grown.output is not None
+    assert len(grown.costs) == 1
+    assert len(grown.output.values) == TURNS
+    metadata = grown.output.metadata
+    by_turn = [int(text) for text in str(metadata["memory_by_turn_bytes"]).split()]
+    assert [by_turn[0], by_turn[-1]] == [metadata["memory_first_bytes"], metadata["memory_bytes"]]
+    per_turn = GROWS_BY * grown.output.loops
+    assert all(after - before >= 0.9 * per_turn for before, after in pairwise(by_turn))
+    # What each of them took of its turns alone: two loads of a second each.
+    assert grown.busy_s is not None
+    assert 2 * TURNS <= grown.busy_s < 4 * TURNS
+    assert died.outcome.state is State.FAILED
+    assert "out of ideas" in died.outcome.reason
 
 
 @pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")

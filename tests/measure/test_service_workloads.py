@@ -49,8 +49,8 @@ def test_a_service_has_a_load_a_rate_and_an_expected_answer() -> None:
         ),
         ({"benchmark": {"rate_per_s": None}}, "rate_per_s"),
         ({"benchmark": {"expected": []}}, "'expected'"),
-        ({"full": {"warmups": 0, "values": 2}}, r"'values'.*\b1\b"),
-        ({"benchmark": {"values_factor": 2}}, r"'values_factor'.*\b1\b"),
+        ({"full": {"warmups": 1, "values": 2}}, r"'warmups'.*\b0\b"),
+        ({"quick": {"warmups": 1, "values": 1}}, r"'warmups'.*\b0\b"),
         ({"load": {**LOAD, "quick_s": 0}}, r"load\.quick_s"),
     ],
 )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from interlock.engine.protocol import Answer
 from interlock.errors import WorkloadError
 from interlock.measure import services
-from interlock.measure.services import HealthCheck, NoAnswerError, parse_wrk
+from interlock.measure.services import FixedRateRun, HealthCheck, NoAnswerError, latency_figures, parse_wrk
 
 # wrk 4.1.0 as Debian has it.
 GOOD = """\
@@ -101,41 +101,62 @@ def test_what_wrk_would_print_of_any_load_comes_back(requests: int, rate: float,
     assert load.latency_s["50"] * 1000 == pytest.approx(latency, abs=0.006)
 
 
-LATENCIES = {"50": 0.0121, "90": 0.0269, "99": 0.0528, "99.9": 0.0731}
 COUNTS = st.integers(0, 10**9)
-SECONDS = st.floats(0, 3600, allow_nan=False)
 
 
 def printed(**changes: object) -> str:
     """As dockerfiles/load/fixed-rate.lua prints it, below what wrk says itself."""
-    found = {"requests": 206, "unanswered": 0, "bad_answers": 0, "broken": 0, "latency_s": LATENCIES} | changes
+    found = {"latencies_us": [*range(206, 0, -1)], "unanswered": 0, "bad_answers": 0, "broken": 0} | changes
     return "Running 2s test @ http://172.17.0.3:8000/\n" + json.dumps({"interlock_load": found}) + "\n"
 
 
+def fixed_rate(**changes: object) -> FixedRateRun:
+    return services.parse_fixed_rate(printed(**changes))
+
+
 def test_latencies_come_with_the_keys_of_a_report() -> None:
-    fixed = services.parse_fixed_rate(printed())
+    fixed = fixed_rate()
     assert fixed.problem == ""
-    assert fixed.figures == {"latency_p50_s": 0.0121, "latency_p99_s": 0.0528}
+    assert fixed.requests == 206
+    assert latency_figures([fixed]) == {"latency_p50_s": 103e-6, "latency_p99_s": 204e-6}
 
 
-def test_one_in_a_thousand_is_told_of_a_thousand_and_no_fewer() -> None:
-    assert "latency_p999_s" not in services.parse_fixed_rate(printed(requests=999)).figures
-    assert services.parse_fixed_rate(printed(requests=1000)).figures["latency_p999_s"] == 0.0731
-    assert services.parse_fixed_rate(printed(requests=400, unanswered=600)).figures["latency_p999_s"] == 0.0731
+def test_latencies_of_several_loads_are_those_of_all_their_requests() -> None:
+    fast, slow = fixed_rate(latencies_us=[1] * 5000), fixed_rate(latencies_us=[*range(1, 5001)])
+    figures = latency_figures([fast, slow])
+    assert figures == {
+        "latency_p50_s": 1e-6,
+        "latency_p99_s": 4900e-6,
+        "latency_p999_s": 4990e-6,
+        "latency_p9999_s": 4999e-6,
+    }
+
+
+@pytest.mark.parametrize(("key", "enough"), [("latency_p999_s", 1000), ("latency_p9999_s", 10_000)])
+def test_a_rare_latency_is_told_of_as_many_requests_as_it_is_one_of_and_no_fewer(key: str, enough: int) -> None:
+    assert key not in latency_figures([fixed_rate(latencies_us=[*range(enough - 1)])])
+    assert latency_figures([fixed_rate(latencies_us=[*range(1, enough + 1)])])[key] == pytest.approx((enough - 1) / 1e6)
+    half = [fixed_rate(latencies_us=[*range(enough // 2)], unanswered=3) for _ in range(2)]
+    assert key in latency_figures(half)
 
 
 @pytest.mark.parametrize(
     ("changes", "numbers"),
-    [({"bad_answers": 3}, {"3", "206"}), ({"broken": 2}, {"2", "206"}), ({"requests": 0, "unanswered": 8}, set())],
+    [
+        ({"bad_answers": 3}, {"3", "206"}),
+        ({"broken": 2}, {"2", "206"}),
+        ({"latencies_us": [7] * 8, "unanswered": 8}, set()),
+        ({"latencies_us": []}, set()),
+    ],
 )
-def test_a_service_that_does_not_answer_well_has_no_latencies(changes: dict[str, int], numbers: set[str]) -> None:
-    problem = services.parse_fixed_rate(printed(**changes)).problem
+def test_a_service_that_does_not_answer_well_has_no_latencies(changes: dict[str, object], numbers: set[str]) -> None:
+    problem = fixed_rate(**changes).problem
     assert problem
     assert numbers <= set(re.findall(r"\d+", problem))
 
 
 def test_requests_that_had_no_answer_yet_are_no_problem_but_latency() -> None:
-    assert services.parse_fixed_rate(printed(unanswered=906)).problem == ""
+    assert fixed_rate(unanswered=105).problem == ""
 
 
 @pytest.mark.parametrize(
@@ -148,14 +169,12 @@ def test_what_is_no_output_of_it_is_said_with_its_last_line(text: str) -> None:
         services.parse_fixed_rate(text)
 
 
-@given(COUNTS, COUNTS, COUNTS, COUNTS, st.fixed_dictionaries(dict.fromkeys(LATENCIES, SECONDS)))
-def test_what_any_load_would_print_comes_back(
-    requests: int, unanswered: int, bad: int, broken: int, latency_s: dict[str, float]
-) -> None:
-    counts = {"requests": requests, "unanswered": unanswered, "bad_answers": bad, "broken": broken}
-    fixed = services.parse_fixed_rate(printed(**counts, latency_s=latency_s))
-    assert fixed.model_dump() == {**counts, "latency_s": latency_s}
-    assert bool(fixed.problem) == bool(bad or broken or not requests)
+@given(COUNTS, COUNTS, COUNTS, st.lists(COUNTS, max_size=20))
+def test_what_any_load_would_print_comes_back(unanswered: int, bad: int, broken: int, latencies_us: list[int]) -> None:
+    found = {"latencies_us": latencies_us, "unanswered": unanswered, "bad_answers": bad, "broken": broken}
+    fixed = fixed_rate(**found)
+    assert fixed.model_dump() == found
+    assert bool(fixed.problem) == bool(bad or broken or unanswered >= len(latencies_us))
 
 
 def healthy(
@@ -194,10 +213,10 @@ def test_a_service_that_ends_before_it_is_healthy_is_not_waited_for() -> None:
         healthy(0, limit_s=60, require_running=require_running)
 
 
-@pytest.mark.parametrize("latencies", [{}, {"50": 1.0}, {**LATENCIES, "99": float("inf")}, {**LATENCIES, "50": -1.0}])
-def test_latencies_that_are_missing_or_no_numbers_are_no_figures(latencies: dict[str, float]) -> None:
+@pytest.mark.parametrize("latencies_us", [None, {}, ["fast"], [-1], [1e400]])
+def test_latencies_that_are_missing_or_no_numbers_are_no_figures(latencies_us: object) -> None:
     with pytest.raises(WorkloadError):
-        services.parse_fixed_rate(printed(latency_s=latencies))
+        fixed_rate(latencies_us=latencies_us)
 
 
 @pytest.mark.parametrize("piece", ["\n", " \n", "1", "Socket errors: "])

@@ -371,12 +371,8 @@ class WorkloadFile(Data):
                 raise ValueError(
                     f"benchmark '{benchmark.name}' of a service needs a program, and 'expected' texts of its answer"
                 )
-        if is_service and {
-            self.quick.values,
-            self.full.values,
-            *(benchmark.values_factor for benchmark in self.benchmarks),
-        } != {1}:
-            raise ValueError("a run of a service gives one value: 'values' and 'values_factor' must be 1")
+        if is_service and (self.quick.warmups or self.full.warmups):
+            raise ValueError("a service is warmed up by [load] warm_up_requests: 'warmups' must be 0")
         return self
 
     @model_validator(mode="after")

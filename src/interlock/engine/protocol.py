@@ -228,6 +228,10 @@ class Sandbox(Protocol):
 
     def cpu_used(self) -> CpuUsed: ...
 
+    def memory_bytes(self) -> int:
+        """Return the memory of its processes now, without files."""
+        ...
+
     def address(self) -> str:
         """Return the address at which services in the sandbox answer."""
         ...
@@ -260,10 +264,6 @@ class UserContainer(Sandbox, Protocol):
 
     def listening(self) -> list[str]:
         """Return the addresses and ports at which it takes TCP connections, as in 127.0.0.1:8000."""
-        ...
-
-    def memory_bytes(self) -> int:
-        """Return the memory of its processes now, without files."""
         ...
 
 

@@ -6,10 +6,10 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from math import ceil
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from interlock.catalog.types import Data
 from interlock.engine.protocol import Answer
@@ -57,22 +57,31 @@ class HealthCheck:
 
 
 FIXED_RATE_LINE = '{"interlock_load"'
-# With fewer answers than this no answer is the slowest thousandth.
-ENOUGH_FOR_P999 = 1000
+# Latencies of a report's metadata: the percentile, and how many requests it takes for it to be an answer of its own.
+LATENCIES = {
+    "latency_p50_s": (50, 1),
+    "latency_p99_s": (99, 1),
+    "latency_p999_s": (99.9, 1000),
+    "latency_p9999_s": (99.99, 10_000),
+}
 
 
 class FixedRateRun(Data):
-    """A load at a fixed rate. Latencies are seconds by percentile (nearest rank), counted from when a request was due.
+    """A load at a fixed rate. Latencies are microseconds, one for each request, counted from when it was due.
 
     Counting from then includes the time that a request waits for a slow service ("coordinated omission",
     https://github.com/giltene/wrk2#acknowledgements).
     """
 
-    requests: int = Field(ge=0)
+    latencies_us: list[NonNegativeInt]
     unanswered: int = Field(ge=0)
     bad_answers: int = Field(ge=0)
     broken: int = Field(ge=0)
-    latency_s: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
+
+    @property
+    def requests(self) -> int:
+        """Return how many were answered."""
+        return len(self.latencies_us) - self.unanswered
 
     @property
     def problem(self) -> str:
@@ -81,29 +90,30 @@ class FixedRateRun(Data):
             return f"{self.bad_answers} of {self.requests} answers at the fixed rate were neither 2xx nor 3xx"
         if self.broken:
             return f"{self.broken} connections broke at the fixed rate, with {self.requests} answers"
-        return "" if self.requests else "no request at the fixed rate was answered"
+        return "" if self.requests > 0 else "no request at the fixed rate was answered"
 
-    @property
-    def figures(self) -> dict[str, float]:
-        """Return latencies in seconds by key of a report's metadata; the 99.9th percentile needs 1000 answers."""
-        keys = {"50": "latency_p50_s", "99": "latency_p99_s"}
-        if self.requests + self.unanswered >= ENOUGH_FOR_P999:
-            keys["99.9"] = "latency_p999_s"
-        return {key: self.latency_s[percent] for percent, key in keys.items()}
+
+def latency_figures(runs: Sequence[FixedRateRun]) -> dict[str, float]:
+    """Return latencies of all requests of these runs, in seconds, by key of a report's metadata (nearest rank)."""
+    latencies_us = sorted(latency for run in runs for latency in run.latencies_us)
+    count = len(latencies_us)
+    return {
+        key: latencies_us[max(0, ceil(count * percent / 100) - 1)] / 1e6
+        for key, (percent, enough) in LATENCIES.items()
+        if count >= enough
+    }
 
 
 def parse_fixed_rate(text: str) -> FixedRateRun:
     """Parse what dockerfiles/load/fixed-rate.lua prints at its end; WorkloadError if it is something else."""
     lines = [line for line in text.splitlines() if line.startswith(FIXED_RATE_LINE)]
     try:
-        run = FixedRateRun.model_validate(parse_json(lines[-1])["interlock_load"])
-        _ = run.problem or run.figures  # which are there if there is no problem
+        return FixedRateRun.model_validate(parse_json(lines[-1])["interlock_load"])
     except (IndexError, ValueError, KeyError, TypeError):
         raise WorkloadError(
             found=f"the load at a fixed rate printed no figures: {last_line(text)}",
             todo="Run dockerfiles/load/fixed-rate.lua by hand.",
         ) from None
-    return run
 
 
 WRK_RATE = re.compile(r"^Requests/sec:\s+([0-9.]{1,30})", re.MULTILINE)

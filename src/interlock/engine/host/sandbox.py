@@ -110,6 +110,9 @@ class HostSandbox:
     def cpu_used(self) -> CpuUsed:
         raise refused(Feature.CPU_TIME)
 
+    def memory_bytes(self) -> int:
+        raise refused(Feature.SERVICES)
+
     def address(self) -> str:
         raise refused(Feature.SERVICES)
 

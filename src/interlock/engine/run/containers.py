@@ -23,7 +23,7 @@ from interlock.engine.protocol import MEMORY_BYTES, USUAL, CpuUsed, Surroundings
 from interlock.engine.run.archives import log_of
 from interlock.engine.run.execution import NUMBER, execute
 from interlock.engine.run.leftovers import remove
-from interlock.engine.run.rights import ROOT, SCRATCH_BYTES, of_cell, of_installation
+from interlock.engine.run.rights import ROOT, SERVER_FILES_BYTES, of_cell, of_installation
 from interlock.errors import EngineError, WorkloadError
 from interlock.results.experiments import EngineName
 
@@ -99,7 +99,7 @@ def start_server(
     client: DockerClient, experiment: str, image_id: str, network: str, environment: dict[str, str]
 ) -> Container:
     """Start the server and wait until its files are ready."""
-    files = {SERVER_FILES: f"size={SCRATCH_BYTES}"}
+    files = {SERVER_FILES: f"size={SERVER_FILES_BYTES}"}
     container = start_helper(
         client, experiment, image_id, network, environment=environment, tmpfs=files, **of_installation()
     )

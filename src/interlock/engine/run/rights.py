@@ -23,6 +23,8 @@ PROCESSES = 4096
 FILE_BYTES = 8 * 2**30
 # Of a workload's cell and server together at most 2 GiB.
 SCRATCH_BYTES = 768 * 2**20
+# All of a server's memory but what it needs itself: a file of 1 GB fits.
+SERVER_FILES_BYTES = 960 * 2**20
 TMP, TMP_BYTES = "/tmp", 64 * 2**20  # noqa: S108  a path in a container
 # Where one limit is given Podman gives the others its own, which a root without CAP_SYS_RESOURCE cannot raise.
 ULIMITS = {"fsize": FILE_BYTES, "nofile": 4096, "nproc": PROCESSES}

@@ -95,6 +95,10 @@ class ContainerSandbox:
         """Return the CPU time used until now; WorkloadError if the container is gone or shows none."""
         return containers.parse_cpu_used(self.commands.run(["cat", *containers.CPU_FILES]).stdout)
 
+    def memory_bytes(self) -> int:
+        """Return the memory of its processes now, without files; WorkloadError if it is gone or shows none."""
+        return containers.parse_memory_bytes(self.commands.run(["cat", *containers.MEMORY_FILES]).stdout)
+
     def address(self) -> str:
         return containers.address_of(self.container, self.network or "")
 
@@ -131,10 +135,6 @@ class OwnContainer(ContainerSandbox):
 
     def gil_lines(self) -> list[str]:
         return user_containers.read_gil_probe(self.container)
-
-    def memory_bytes(self) -> int:
-        """Return the memory of its processes now, without files; WorkloadError if it is gone or shows none."""
-        return containers.parse_memory_bytes(self.commands.run(["cat", *containers.MEMORY_FILES]).stdout)
 
     def listening(self) -> list[str]:
         return user_containers.parse_listening(self.commands.run(["cat", *user_containers.SOCKETS]).stdout)

@@ -115,20 +115,37 @@ class Kind(ABC):
         return self.finished(words, track.cell.subject.options)
 
     def run(
-        self, track: Track, argv: Sequence[str], options: Sequence[str] | None = None, *, repeat: int = 1
+        self,
+        track: Track,
+        argv: Sequence[str],
+        options: Sequence[str] | None = None,
+        *,
+        repeat: int = 1,
+        deadline_s: float | None = None,
     ) -> Result:
-        """Run a process under the launcher, after the benchmark's set-up if that has not run in its sandbox yet."""
+        """Run a process under the launcher, after the benchmark's set-up if that has not run in its sandbox yet.
+
+        `deadline_s`: what it has instead of the track's deadline.
+        """
         options = self.launcher_options() if options is None else options
         words = [LAUNCH, "--repeat", str(repeat), *options, "--", *argv]
-        return self._run(track, words, track.environment).with_all_of(repeat)
+        return self._run(track, words, track.environment, deadline_s or track.deadline_s).with_all_of(repeat)
 
-    def _run(self, track: Track, words: list[str], environment: Mapping[str, str], *, may_idle: bool = False) -> Result:
+    def _run(
+        self,
+        track: Track,
+        words: list[str],
+        environment: Mapping[str, str],
+        deadline_s: float,
+        *,
+        may_idle: bool = False,
+    ) -> Result:
         slot = track.cell.slot()
         outcome, ended = self.set_up(track, slot)
         if outcome.state is not State.OK:
             return Result(track, outcome, ended)
-        ended = slot.run(words, track.deadline_s, environment)
-        outcome, output = self.judge(ended, track.deadline_s, may_idle=may_idle)
+        ended = slot.run(words, deadline_s, environment)
+        outcome, output = self.judge(ended, deadline_s, may_idle=may_idle)
         return Result(track, outcome, ended, output)
 
     def set_up(self, track: Track, slot: Slot) -> tuple[Outcome, Ended]:
@@ -150,7 +167,8 @@ class Kind(ABC):
         if strace:
             argv, environment = processes.traced_argv(argv, environment), {}
         words = [LAUNCH, "--repeat", "1", *self.launcher_options(), "--", *argv]
-        result = self._run(track, words, environment, may_idle=loops == NO_WORK).with_all_of(1)
+        done = self._run(track, words, environment, track.deadline_s, may_idle=loops == NO_WORK)
+        result = done.with_all_of(1)
         if result.outcome.state is not State.OK:
             failure = f"while it was counted: {result.outcome.reason}"
             raise WorkloadError(found=failure, todo="Run `interlock doctor`.")
