@@ -47,7 +47,7 @@ def test_all_references_together_have_a_size_that_a_clone_can_bear() -> None:
 
 def test_the_claims_and_findings_are_what_the_references_say() -> None:
     """Theirs each, and the pages over all of them, whose answers say what their figures show."""
-    texts = reference_texts(ProjectPaths(ROOT, ROOT), catalogs.load(ROOT).workloads)
+    texts = reference_texts(ProjectPaths(ROOT, ROOT))
     assert {"docs/claims.md", "docs/findings.md"} <= texts.keys()
     assert [path for path, text in texts.items() if (ROOT / path).read_text(encoding="utf-8") != text] == []
 

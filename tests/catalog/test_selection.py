@@ -12,12 +12,44 @@ from interlock.catalog import project as catalogs
 from interlock.catalog import selection
 from interlock.catalog.variants import Mode
 from interlock.errors import UsageError
-from tests.builders import make_variant, make_workload
+from tests.builders import make_benchmark, make_variant, make_workload
 
 
 def test_a_name_that_does_not_exist_is_shown_with_those_that_do() -> None:
     with pytest.raises(UsageError, match=r"workload 'z'.*a, b"):
         selection.select_names({name: make_workload(name) for name in "ab"}, ["a", "z"], "workload")
+
+
+WORKLOADS = {name: make_workload(name, benchmarks=[make_benchmark("first"), make_benchmark("second")]) for name in "ab"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "chosen"),
+    [
+        (["a"], {}),
+        (["a/second"], {"a": ["second"]}),
+        (["b/second", "a/first", "b/first"], {"b": ["first", "second"], "a": ["first"]}),
+        (["a/first", "a"], {}),  # the whole workload has it too
+        (["all"], {}),
+    ],
+)
+def test_benchmarks_are_chosen_by_the_names_of_their_workloads(wanted: list[str], chosen: dict[str, list[str]]) -> None:
+    assert selection.select_benchmarks(WORKLOADS, wanted) == chosen
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("a/third", ["benchmark of a 'third'", "first, second"]),
+        ("a/", ["benchmark of a ''", "first, second"]),
+        ("c/first", ["workload 'c'", "a, b"]),
+        ("core/first", ["workload 'core'", "a, b"]),
+    ],
+)
+def test_a_benchmark_that_does_not_exist_is_shown_with_those_that_do(wanted: str, said: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        selection.select_benchmarks(WORKLOADS, [wanted])
+    assert [text for text in said if text not in str(caught.value)] == []
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1))

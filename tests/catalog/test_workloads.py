@@ -141,6 +141,13 @@ def test_a_quick_experiment_leaves_out_what_is_full_only_and_limits_of_that_alon
     assert [(one.name, one.benchmarks) for one in quick.limits] == [("both", ["quick"])]
 
 
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("chosen", ["quick", "slow"])
+def test_of_a_chosen_benchmark_nothing_else_is_measured_though_it_is_full_only(chosen: str, quick: bool) -> None:
+    found = make_workload(benchmarks=[make_benchmark("quick"), make_benchmark("slow", full_only=True)])
+    assert [one.name for one in found.for_experiment(quick, [chosen]).benchmarks] == [chosen]
+
+
 def test_the_shipped_curves_are_of_one_program_with_as_many_threads_as_workers() -> None:
     workload = catalogs.load(ROOT).workloads["threads-scaling"]
     assert {name: [workers for workers, _ in group] for name, group in workload.curves.items()} == {

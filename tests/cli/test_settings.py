@@ -35,6 +35,16 @@ def test_without_names_a_matrix_is_the_core_set_and_with_all_it_is_everything() 
     assert (named.variants_word, named.workloads_word) == ("", "")
 
 
+def test_chosen_benchmarks_are_settings_and_no_word_stands_for_their_workloads() -> None:
+    known = catalogs.load(ROOT)
+    (core,) = (name for name, workload in known.workloads.items() if workload.core and name == "locks")
+    settings = settings_from(known, MatrixOptions(workloads=f"{core}/queue,startup,{core}/contended"))
+    assert settings.workloads == [core, "startup"]
+    assert settings.benchmarks == {core: ["contended", "queue"]}
+    one_of_each = ",".join(f"{name}/{workload.benchmarks[0].name}" for name, workload in known.workloads.items())
+    assert settings_from(known, MatrixOptions(workloads=one_of_each)).workloads_word == ""
+
+
 def test_a_baseline_that_is_named_is_a_row_and_leaves_the_word_for_the_others() -> None:
     settings = settings_from(catalogs.load(ROOT), MatrixOptions(baseline="cpython-3.6", seed=7))
     assert (settings.baseline, settings.variants[-1], settings.seed) == ("cpython-3.6", "cpython-3.6", 7)
@@ -66,6 +76,7 @@ def ended_experiment() -> Experiment:
     [
         ("variants", "cpython-3.14", "cpython-3.9"),
         ("workloads", "locks", "startup"),
+        ("workloads", "locks", "locks/queue"),
         ("quick", True, None),
         ("baseline", "cpython-3.13", "cpython-3.14"),
         ("seed", 7, 8),

@@ -20,6 +20,10 @@ ALWAYS = "--variants a,b --workloads locks"
         ({"budget_s": 600.0}, f"{ALWAYS} --quick --rounds 3 --baseline a --seed 7 --budget 600s"),
         ({"budget_s": 1_080_000.0}, f"{ALWAYS} --quick --rounds 3 --baseline a --seed 7 --budget 1080000s"),
         (
+            {"workloads": ["startup", "locks"], "benchmarks": {"locks": ["queue", "contended"]}},
+            "--variants a,b --workloads startup,locks/queue,locks/contended --quick --rounds 3 --baseline a --seed 7",
+        ),
+        (
             {"quick": False, "profiled": False, "why": True, "seed": 0},
             f"{ALWAYS} --rounds 3 --baseline a --seed 0 --no-profile --why",
         ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from interlock.results.experiments import BuildRecord, Built, Experiment, State
-from interlock.results.settings import duration_text
+from interlock.results.settings import Settings, duration_text
 
 # How much longer a build by a stored profile takes than one with neither PGO nor LTO (docs/decisions/0017).
 BY_PROFILE = 1.7
@@ -87,56 +87,43 @@ def _as_now(build: Built, now: Sequence[str] | None) -> float | None:
     return BY_PROFILE * build.duration_s if build.optimisations == [] and "PGO" in (now or []) else None
 
 
-def of_measuring(
-    workloads: Sequence[str], cells: int, experiments: Sequence[Experiment], *, quick: bool, fixed: bool = False
-) -> DurationEstimate:
-    """Return how long these workloads take with this many cells each, with profiles and all that comes before.
-
-    `fixed`: with a fixed number of rounds, not as many as decide.
-    """
-    taken = _latest(workloads, experiments, quick=quick, fixed=fixed)
+def of_measuring(asked: Settings, cells: int, experiments: Sequence[Experiment]) -> DurationEstimate:
+    """Return how long an experiment takes with this many cells of each workload, profiles and all before included."""
+    taken = _latest(asked, experiments)
     total_s = sum(cells * _cell_s(experiment, name) for name, experiment in taken.items())
     sources = dict.fromkeys(experiment.name for experiment in taken.values())
-    return DurationEstimate(
-        "measuring", total_s, tuple(sources), tuple(name for name in workloads if name not in taken)
-    )
+    unknown = tuple(name for name in asked.workloads if name not in taken)
+    return DurationEstimate("measuring", total_s, tuple(sources), unknown)
 
 
-def shortest_first(
-    workloads: Sequence[str], experiments: Sequence[Experiment], *, quick: bool, fixed: bool = False
-) -> list[str]:
+def shortest_first(asked: Settings, experiments: Sequence[Experiment]) -> list[str]:
     """Return the workloads in the order of what a cell of each takes; those that no record has come last.
 
     Where each has an equal share of what is left of a budget, a short one leaves the rest of its share to the long
     ones. In any other order a long one ends with its share, and what the short ones leave comes too late for it.
     """
-    known_s = {
-        name: _cell_s(experiment, name)
-        for name, experiment in _latest(workloads, experiments, quick=quick, fixed=fixed).items()
-    }
-    return sorted(workloads, key=lambda name: known_s.get(name, math.inf))
+    known_s = {name: _cell_s(experiment, name) for name, experiment in _latest(asked, experiments).items()}
+    return sorted(asked.workloads, key=lambda name: known_s.get(name, math.inf))
 
 
-def _latest(
-    workloads: Sequence[str], experiments: Sequence[Experiment], *, quick: bool, fixed: bool
-) -> dict[str, Experiment]:
-    """Return the latest experiment as quick that finished each workload, measured of it and recorded its time.
+def _latest(asked: Settings, experiments: Sequence[Experiment]) -> dict[str, Experiment]:
+    """Return the latest experiment that finished each workload, measured of it what is asked for and recorded its time.
 
     Those whose rounds were fixed, or not, as is asked for go before all others.
     """
 
     def by_rounds_and_time(experiment: Experiment) -> tuple[bool, str]:
-        return (experiment.settings.rounds_limit is None) is fixed, experiment.started
+        return experiment.settings.looks is asked.looks, experiment.started
+
+    def tells(experiment: Experiment, name: str) -> bool:
+        there = experiment.settings
+        is_alike = (there.quick, there.benchmarks.get(name)) == (asked.quick, asked.benchmarks.get(name))
+        return is_alike and name not in experiment.unfinished and _measured(experiment, name) > 0
 
     latest: dict[str, Experiment] = {}
     for experiment in sorted(experiments, key=by_rounds_and_time):
-        if experiment.settings.quick is quick:
-            latest |= {
-                name: experiment
-                for name in experiment.times
-                if name not in experiment.unfinished and _measured(experiment, name)
-            }
-    return {name: latest[name] for name in workloads if name in latest}
+        latest |= {name: experiment for name in experiment.times if tells(experiment, name)}
+    return {name: latest[name] for name in asked.workloads if name in latest}
 
 
 def _cell_s(experiment: Experiment, workload: str) -> float:

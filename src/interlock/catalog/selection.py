@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import Variant
@@ -26,6 +26,25 @@ def select_names(
     for name in wanted:
         require_known(known, name, kind)
     return list(dict.fromkeys(wanted))
+
+
+def select_benchmarks(known: Mapping[str, Workload], wanted: Sequence[str]) -> dict[str, list[str]]:
+    """Return the benchmarks that are named as WORKLOAD/BENCHMARK, in their workload's order, by workload.
+
+    A workload that is named without one is measured whole. UsageError for a name that does not exist.
+    """
+    named: dict[str, set[str]] = {}
+    for text in wanted:
+        name, separator, benchmark = text.partition("/")
+        if separator:
+            require_known(known, name, "workload")
+            require_known([one.name for one in known[name].benchmarks], benchmark, f"benchmark of {name}")
+            named.setdefault(name, set()).add(benchmark)
+    return {
+        name: [one.name for one in known[name].benchmarks if one.name in names]
+        for name, names in named.items()
+        if name not in wanted
+    }
 
 
 def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from operator import itemgetter
 from typing import Annotated, Any, Literal
 
@@ -459,9 +460,16 @@ class Workload(WorkloadFile):
         """Return where it is declared, which errors name."""
         return f"workloads/{self.name}.toml"
 
-    def for_experiment(self, quick: bool) -> Workload:
-        """Return what an experiment measures: a quick one leaves out what is full_only, and limits of nothing else."""
-        kept = [benchmark for benchmark in self.benchmarks if not (quick and benchmark.full_only)]
+    def for_experiment(self, quick: bool, chosen: Collection[str] = ()) -> Workload:
+        """Return what an experiment measures: the chosen benchmarks, else all, and limits of nothing else.
+
+        A quick one leaves out what is full_only, unless it was chosen.
+        """
+        kept = [
+            benchmark
+            for benchmark in self.benchmarks
+            if benchmark.name in chosen or not (chosen or (quick and benchmark.full_only))
+        ]
         names = {benchmark.name for benchmark in kept}
         of = {limit.name: [name for name in limit.benchmarks if name in names] for limit in self.limits}
         limits = [limit.model_copy(update={"benchmarks": of[limit.name]}) for limit in self.limits if of[limit.name]]

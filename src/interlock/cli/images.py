@@ -206,7 +206,7 @@ def _of_references(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
     folder = paths.reference / overview.EXPERIMENT
     if not folder.is_dir():
         return {}
-    return overview.pictures(*load_experiment(folder)[:2]) | reference_texts(paths, known.workloads)
+    return overview.pictures(*load_experiment(folder)[:2]) | reference_texts(paths)
 
 
 def write_generated(paths: ProjectPaths, known: Catalog) -> None:

@@ -129,7 +129,7 @@ def matrix(
         takes_disk = f"; {disk(paths, missing)}" if missing else ""
         announce(f"{expected}{takes_disk}", *soon, dry_run=dry_run)
         write_generated(paths, declared)
-        order = durations.shortest_first(settings.workloads, forecast.earlier, **forecast.alike)
+        order = durations.shortest_first(settings, forecast.earlier)
         whole = began.settings if began else settings
         assignment = Assignment(known, paths.root, into, left_out, whole, name=name, resumes=began, order=order)
         watch = ExperimentDisplay(ending).watching

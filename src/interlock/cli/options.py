@@ -102,7 +102,7 @@ class MatrixOptions:
         typer.Option(metavar="A,B+MODE", help="Variants, plain or in a mode, or `all` (default: `core`)."),
     ] = None
     workloads: Annotated[
-        str | None, typer.Option(metavar="X,Y", help="Names of workloads, or `all` (default: `core`).")
+        str | None, typer.Option(metavar="X,Y", help="Workloads, WORKLOAD/BENCHMARK, or `all` (default: `core`).")
     ] = None
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure fewer rounds and values: faster, with wider intervals.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -16,7 +16,6 @@ from interlock.analysis import changes, claims, cohorts, comparison, references
 from interlock.analysis.comparison import Contents
 from interlock.catalog import project
 from interlock.catalog.project import ProjectPaths
-from interlock.catalog.workloads import Workload
 from interlock.cli.options import (
     Full,
     Json,
@@ -206,7 +205,7 @@ def claims_command(
     findings.check_required(folder, checked, file)
 
 
-def reference_texts(paths: ProjectPaths, workloads: Mapping[str, Workload]) -> dict[str, str]:
+def reference_texts(paths: ProjectPaths) -> dict[str, str]:
     """Return what is written from the references and the services, each reference's own claims too, by their paths."""
     known, folders = project.load_claims_file(paths.root), store.experiments_in(paths.reference)
     loaded, published = [_contents(folder) for folder in folders], list(known.claims.values())
@@ -218,9 +217,6 @@ def reference_texts(paths: ProjectPaths, workloads: Mapping[str, Workload]) -> d
         for folder, contents in zip(folders, loaded, strict=True)
     }
     judging, services = references.in_order(loaded), read_services(paths.root)
-    full_only = {
-        (name, one.name) for name, workload in workloads.items() for one in workload.benchmarks if one.full_only
-    }
     asked = [
         (question, references.best_figures(question.figures, judging))
         for question in project.load_questions(paths.root)
@@ -231,7 +227,7 @@ def reference_texts(paths: ProjectPaths, workloads: Mapping[str, Workload]) -> d
             list(known.apart.values()),
             list(known.untested.values()),
         ),
-        "docs/findings.md": reference_pages.answers(asked, [contents.experiment for contents in loaded], full_only),
+        "docs/findings.md": reference_pages.answers(asked, [contents.experiment for contents in loaded]),
         "README.md": services_page.short_table(services),
     }
     texts |= {

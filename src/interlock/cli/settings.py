@@ -31,7 +31,9 @@ def settings_from(
 ) -> Settings:
     """Return the settings that options ask for, and nothing else does; UsageError for a name that does not exist."""
     labels = selection.select_labels(known.variants, split_names(options.variants) or [CORE])
-    workloads = selection.select_names(known.workloads, split_names(options.workloads) or [CORE], "workload")
+    wanted = split_names(options.workloads) or [CORE]
+    benchmarks = selection.select_benchmarks(known.workloads, wanted)
+    workloads = selection.select_names(known.workloads, [name.partition("/")[0] for name in wanted], "workload")
     least, limit = planned_rounds(options.quick, options.rounds)
     asked = Settings(
         quick=options.quick,
@@ -41,11 +43,14 @@ def settings_from(
         baseline="",
         variants=labels,
         workloads=workloads,
+        benchmarks=benchmarks,
         profiled=options.profile,
         why=options.why,
         budget_s=parse_duration(budget, "--budget") if budget else None,
         variants_word=selection.word_for(labels, *(selection.select_labels(known.variants, [word]) for word in WORDS)),
-        workloads_word=selection.word_for(
+        workloads_word=""
+        if benchmarks
+        else selection.word_for(
             workloads, *(selection.select_names(known.workloads, [word], "workload") for word in WORDS)
         ),
         where=Where(engine=options.engine, as_root=options.as_root, results=str(results.absolute()) if results else ""),
@@ -66,7 +71,7 @@ def new_seed(wanted: int | None) -> int:
 
 
 # What an option sets, where it is not the field of its own name, and how it is typed.
-SETS = {"profile": ("profiled",), "rounds": ("rounds", "rounds_limit")}
+SETS = {"profile": ("profiled",), "rounds": ("rounds", "rounds_limit"), "workloads": ("workloads", "benchmarks")}
 TYPED = {"profile": "--no-profile"}
 
 

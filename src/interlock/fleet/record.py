@@ -114,7 +114,7 @@ def take_in_results(archive: Path, fleet: Path, host: str, record: FleetRecord) 
 
 
 # What decides whether the hosts measured the same.
-ASKED = ("quick", "rounds", "rounds_limit", "seed", "baseline", "variants", "workloads")
+ASKED = ("quick", "rounds", "rounds_limit", "seed", "baseline", "variants", "workloads", "benchmarks")
 
 
 def _require_asked(archive: Path, experiment: Experiment, asked: Settings) -> None:

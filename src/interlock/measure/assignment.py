@@ -85,7 +85,8 @@ class Assignment:
     def workloads(self) -> dict[str, Workload]:
         """Return the chosen workloads, as they are measured."""
         known, settings = self.catalog.workloads, self.settings
-        return {name: known[name].for_experiment(settings.quick) for name in settings.workloads}
+        chosen = settings.benchmarks
+        return {name: known[name].for_experiment(settings.quick, chosen.get(name, ())) for name in settings.workloads}
 
     @property
     def problems(self) -> dict[str, str]:
@@ -121,10 +122,12 @@ class Assignment:
 
     @property
     def left_out(self) -> dict[str, list[str]]:
-        """Return the benchmarks that --quick leaves out, by workload."""
+        """Return the benchmarks that --quick leaves out of whole workloads, by workload."""
         known, taken = self.catalog.workloads, self.workloads
         names = {
-            name: [each.name for each in known[name].benchmarks if each not in taken[name].benchmarks] for name in taken
+            name: [each.name for each in known[name].benchmarks if each not in taken[name].benchmarks]
+            for name in taken
+            if name not in self.settings.benchmarks
         }
         return {name: left_out for name, left_out in names.items() if left_out}
 

@@ -41,18 +41,13 @@ class Forecast:
     earlier: Sequence[Experiment]
     ending: Ending
 
-    @property
-    def alike(self) -> dict[str, bool]:
-        """Return what an earlier experiment must have in common for its times to tell this one's."""
-        return {"quick": self.settings.quick, "fixed": not self.settings.looks}
-
     def of_all(self, missing: Sequence[str]) -> str:
         """Return how many rows there are, and how long building these variants and measuring takes."""
         settings = self.settings
         cells = len(settings.variants) + 1  # the twin
-        measuring = durations.of_measuring(settings.workloads, cells, self.earlier, **self.alike)
-        quick = durations.of_measuring(settings.workloads, cells, self.earlier, **self.alike | {"quick": True})
-        quick = quick.within(usual_budget_s(settings.model_copy(update={"quick": True})))
+        quickly = settings.model_copy(update={"quick": True})
+        measuring = durations.of_measuring(settings, cells, self.earlier)
+        quick = durations.of_measuring(quickly, cells, self.earlier).within(usual_budget_s(quickly))
         number = len(settings.workloads)
         size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
         built = of_builds(self.paths, self.known, missing).words

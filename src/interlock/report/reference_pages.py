@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from interlock.analysis.claims import ClaimVerdict, Finding, figure_text
 from interlock.analysis.comparison import baseline_optimisation
@@ -84,11 +84,8 @@ def _machine(experiment: Experiment) -> str:
 def answers(
     questions: Sequence[tuple[Question, Mapping[str, ReferenceFigure | str]]],
     experiments: Sequence[Experiment],
-    full_only: Collection[tuple[str, str]] = (),
 ) -> str:
     """Return each question with its answer, figures and the command that measures them again, and the experiments.
-
-    `full_only`: the benchmarks, by workload and name, that --quick leaves out.
 
     CatalogError if a figure is gone, or shows something else than its answer says.
     """
@@ -115,7 +112,7 @@ def answers(
             parts += [f"![{question.picture.says}]({question.picture.file})", ""]
         if rows:
             parts += [*markdown_table(("figure", "ours [95 %]", "shows", "experiment"), rows), ""]
-            parts += [f"To repeat: `{command(list(question.figures.values()), full_only)}`", ""]
+            parts += [f"To repeat: `{command(list(question.figures.values()))}`", ""]
     parts += ["## The experiments", ""]
     titles = ("experiment", "machine", "compiled with", "rows", "workloads", "minutes")
     return "\n".join([*parts, *markdown_table(titles, map(_experiment_row, experiments))])
@@ -199,10 +196,10 @@ def _subject(figure: AnsweringFigure) -> str:
     return f"{metric}{figure.workload} / {figure.benchmark}: {figure.variant}{against}"
 
 
-def command(figures: Sequence[AnsweringFigure], full_only: Collection[tuple[str, str]] = ()) -> str:
-    """Return the command that measures these figures, quickly unless --quick leaves one of them out."""
+def command(figures: Sequence[AnsweringFigure]) -> str:
+    """Return the command that measures these figures again, quickly."""
     labels = dict.fromkeys(label for figure in figures for label in (figure.against, figure.variant) if label)
-    workloads = dict.fromkeys(figure.workload for figure in figures)
-    named = f"--variants {','.join(labels)} --baseline {next(iter(labels))} --workloads {','.join(workloads)}"
-    quick = "" if any((figure.workload, figure.benchmark) in full_only for figure in figures) else "--quick "
-    return f"interlock matrix {quick}{named}"
+    names = [(figure.workload, name) for figure in figures for name in (figure.benchmark, figure.against_benchmark)]
+    benchmarks = dict.fromkeys(f"{workload}/{name}" for workload, name in names if name)
+    named = f"--variants {','.join(labels)} --baseline {next(iter(labels))} --workloads {','.join(benchmarks)}"
+    return f"interlock matrix --quick {named}"

@@ -31,6 +31,7 @@ class Settings(Data):
     baseline: str  # empty as long as it depends on what can be built
     variants: list[str]  # or variant+mode
     workloads: list[str]
+    benchmarks: dict[str, list[str]] = {}  # that alone are measured, by workload; of the others all
     profiled: bool
     why: bool = False  # stacks of every profiled benchmark, not only of those named so
     budget_s: float | None = None  # for measuring and profiling, without the builds and the wait for the lock
@@ -59,7 +60,7 @@ class Settings(Data):
 
         Except the number of rounds where the verdicts decide it again.
         """
-        return self._options(",".join(self.variants), ",".join(self.workloads))
+        return self._options(",".join(self.variants), self._workloads)
 
     @property
     def command(self) -> str:
@@ -70,7 +71,13 @@ class Settings(Data):
     def repeat_words(self) -> list[str]:
         """Return the options of that command, which lead to the same engine and folder."""
         variants = self.variants_word or ",".join(self.variants)
-        return [*self._options(variants, self.workloads_word or ",".join(self.workloads)), *self.where.words]
+        return [*self._options(variants, self.workloads_word or self._workloads), *self.where.words]
+
+    @property
+    def _workloads(self) -> str:
+        """Return the workloads as an option names them, with their benchmarks where only these were chosen."""
+        named = {name: [f"{name}/{benchmark}" for benchmark in chosen] for name, chosen in self.benchmarks.items()}
+        return ",".join(text for name in self.workloads for text in named.get(name, [name]))
 
     def _options(self, variants: str, workloads: str) -> list[str]:
         return option_words(
