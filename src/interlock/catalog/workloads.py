@@ -465,11 +465,11 @@ class Workload(WorkloadFile):
 
         A quick one leaves out what is full_only, unless it was chosen.
         """
-        kept = [
-            benchmark
-            for benchmark in self.benchmarks
-            if benchmark.name in chosen or not (chosen or (quick and benchmark.full_only))
-        ]
+        if chosen:
+            named = [benchmark for benchmark in self.benchmarks if benchmark.name in chosen]
+            kept = [benchmark.model_copy(update={"full_only": False}) for benchmark in named]
+        else:
+            kept = [benchmark for benchmark in self.benchmarks if not (quick and benchmark.full_only)]
         names = {benchmark.name for benchmark in kept}
         of = {limit.name: [name for name in limit.benchmarks if name in names] for limit in self.limits}
         limits = [limit.model_copy(update={"benchmarks": of[limit.name]}) for limit in self.limits if of[limit.name]]
