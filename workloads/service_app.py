@@ -216,6 +216,7 @@ SERVERS = {
     "waitress": serve_waitress,
     "gunicorn": serve_gunicorn,
     "uvicorn": serve_uvicorn,
+    "uvicorn-threads": serve_uvicorn,
 }
 
 

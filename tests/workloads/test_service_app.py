@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 import json
 import random
 import signal
@@ -14,7 +16,9 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -122,6 +126,37 @@ def test_the_json_handler_reads_changes_and_writes_a_document(tmp_path: Path) ->
     assert document["total"] == sum(range(100))
     assert '"total": 4950' in text
     assert 5_000 < len(text) < 10_000
+
+
+def test_the_xml_handler_reads_changes_and_writes_a_tree(tmp_path: Path) -> None:
+    with service(tmp_path, "--handler", "xml") as (process, url):
+        text = ask(url)
+        stop(process, tmp_path)
+    root = ElementTree.fromstring(text)  # noqa: S314 - the service's own
+    assert [int(record.get("id", "")) for record in root] == list(range(50))
+    assert int(root.get("total", "")) == sum(range(50))
+    assert 2_000 < len(text) < 5_000
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_asgi_service_answers_in_as_many_threads_as_it_is_told(workers: int) -> None:
+    """Each waits until all are asked: in fewer threads none would be answered."""
+    together = threading.Barrier(workers)
+    respond = asynchronous().in_threads(lambda: together.wait(LIMIT_S) is not None, workers)
+
+    async def ask_all() -> list[bool]:
+        return await asyncio.gather(*(respond() for _ in range(workers)))
+
+    assert asyncio.run(ask_all()) == [True] * workers
+
+
+def asynchronous() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("asynchronous", WORKLOADS / "service/asynchronous.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_the_database_handler_waits_for_a_row_of_the_database(tmp_path: Path, database: str) -> None:

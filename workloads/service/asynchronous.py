@@ -1,10 +1,13 @@
 """The ASGI application of service_app.py, in a file of its own: Python 2 cannot read it."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 
 def application(answer, options):
-    if options.handler == "database":
+    if options.server == "uvicorn-threads":
+        answer = in_threads(answer, options.workers)
+    elif options.handler == "database":
         answer = Database(options.database)
 
     async def app(scope, receive, send):
@@ -15,6 +18,16 @@ def application(answer, options):
         await send({"type": "http.response.body", "body": body})
 
     return app
+
+
+def in_threads(answer, workers):
+    """Answers by a pool of threads, as FastAPI and Starlette run what is no coroutine."""
+    pool = ThreadPoolExecutor(workers)
+
+    async def respond():
+        return await asyncio.get_running_loop().run_in_executor(pool, answer)
+
+    return respond
 
 
 class Database:
