@@ -491,6 +491,7 @@ def test_a_host_that_has_what_a_claim_needs_tests_it(needs: dict[str, Any]) -> N
         ({"against": "a", "against_benchmark": "uncontended"}, "'variant'.*'against'.*'against_benchmark'"),
         ({"published": 0}, r"\b0\b"),
         ({"metric": "syscalls"}, "'syscalls'"),
+        ({"metric": "detail", "against": None}, "'detail'"),
         ({"syscalls": ["stat"]}, "'syscalls'"),
         ({"variant": "a+b+c"}, r"(?m)^variant$"),
         ({"needs": {"min_cores": 4}}, r"(?m)^needs\.reason$"),

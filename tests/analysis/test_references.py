@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.analysis.claims import ClaimVerdict, Finding, evaluate
-from interlock.analysis.comparison import Contents
+from interlock.analysis.comparison import Contents, DetailFigure
 from interlock.analysis.references import ReferenceFigure, best_figures, best_findings, in_order
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.claims import AnsweringFigure
@@ -79,6 +79,37 @@ def test_a_figure_is_of_the_first_reference_that_has_it_or_of_the_one_named(
     assert isinstance(figure.figure, Comparison)
     assert figure.experiment.name == name
     assert figure.figure.ratio.estimate == pytest.approx(ratio)
+
+
+def with_memory(name: str, megabytes: list[float]) -> Contents:
+    """Measured as `reference`, with the memory of each process of a."""
+    contents = reference(name, *(0.5 for _ in megabytes))
+    benchmark = make_benchmark("uncontended", details=[{"label": "MB", "of": "memory_bytes", "scale": 1e-6}])
+    described = contents.experiment.model_copy(update={"workloads": {"locks": make_workload(benchmarks=[benchmark])}})
+    values = contents.values["a", "locks"]["uncontended"]
+    reported = values.model_copy(update={"reported": {"memory_bytes": [1e6 * one for one in megabytes]}})
+    return Contents(described, {**contents.values, ("a", "locks"): {"uncontended": reported}}, {})
+
+
+MEMORY = AnsweringFigure.model_validate(
+    {"workload": "locks", "benchmark": "uncontended", "metric": "detail", "detail": "MB", "variant": "a"}
+)
+
+
+def test_a_detail_is_of_the_first_reference_that_has_it() -> None:
+    known = [reference("2026-03-03", 0.5), with_memory("2026-02-02", [30, 50, 40])]
+    figure = best_figures({"memory": MEMORY}, known)["memory"]
+    assert isinstance(figure, ReferenceFigure)
+    assert isinstance(figure.figure, DetailFigure)
+    assert (figure.experiment.name, figure.figure.value) == ("2026-02-02", 40)
+
+
+@pytest.mark.parametrize("changes", [{"detail": "ms"}, {"variant": "b"}, {"benchmark": "contended"}, {"workload": "x"}])
+def test_a_detail_that_none_has_is_named(changes: dict[str, str]) -> None:
+    wanted = MEMORY.model_copy(update=changes)
+    missing = best_figures({"memory": wanted}, [with_memory("2026-02-02", [30])])["memory"]
+    assert isinstance(missing, str)
+    assert all(text in missing for text in (wanted.variant, f"'{wanted.detail}'", wanted.benchmark, wanted.workload))
 
 
 def test_a_figure_that_none_has_says_why() -> None:

@@ -14,7 +14,7 @@ from interlock.engine.ownership import MARK
 from interlock.results import store
 from interlock.results.experiments import Experiment, State
 from tests.integration.shared import measure_little
-from tests.integration.toys import ANSWERS, copy_project, edit_only, interlock, toy_tarball, toy_variant
+from tests.integration.toys import ANSWERS, copy_project, interlock, toy_tarball, toy_variant
 
 pytestmark = pytest.mark.needs("gcc", "make")
 
@@ -100,14 +100,13 @@ def test_root_of_a_container_builds_and_measures_as_a_user_without_rights(root: 
         (home / "said").mkdir()
         (home / "said").chmod(0o777)
         project = copy_project(root, home / "project", [], ["import-loop"])
-        edit_only(project, "import-loop", ["function"])
         measure_little(project / "workloads/import-loop.toml", profiled=False)
         python = f"""echo "$(id -un) $(grep -c '^CapEff:.*0000$' /proc/self/status)" >> {home}/said/python; """
         python += RUNS_PROGRAMS.replace(sys.executable, "/usr/bin/python3")
         tarball = toy_tarball(home / "mirror", "toy.tgz", configure=f"id -un > {home}/said/build", first=python)
         toy_variant(project, VARIANT, "toy.tgz", tarball)
         interlock(
-            project, "matrix", "--engine", "host", "--variants", VARIANT, "--workloads", "import-loop",
+            project, "matrix", "--engine", "host", "--variants", VARIANT, "--workloads", "import-loop/function",
             "--quick", "--rounds", "2", "--no-profile", "--results", str(home / "results"),
             environment=without_engine(home) | {"INTERLOCK_AS_ROOT": "", "HOME": str(home / "closed")},
         )  # fmt: skip

@@ -228,18 +228,6 @@ def add_mode(project: Path, variant: str) -> None:
         file.write(WAKING)
 
 
-def edit_only(project: Path, workload: str, names: list[str]) -> None:
-    """Leaves these of a workload's benchmarks alone, with --quick too."""
-    path = project / f"workloads/{workload}.toml"
-    head, *benchmarks = path.read_text(encoding="utf-8").split("[[benchmarks]]")
-    kept = [
-        one.replace("full_only = true\n", "")
-        for one in benchmarks
-        if any(f'name = "{name}"\n' in one for name in names)
-    ]
-    path.write_text("[[benchmarks]]".join([head, *kept]), encoding="utf-8")
-
-
 # A workload of a test's own, whose program says what it has measured.
 WORKLOAD = """\
 summary = "a test's own"

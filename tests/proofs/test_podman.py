@@ -12,7 +12,7 @@ from interlock.results import store
 from interlock.results.experiments import State
 from interlock.results.json_documents import Explained
 from tests.integration.images import QUICK
-from tests.integration.toys import copy_project, edit_only, interlock
+from tests.integration.toys import copy_project, interlock
 
 # The capability to raise limits, by its number in linux/capability.h.
 SYS_RESOURCE = 24
@@ -32,8 +32,9 @@ def limits_that_may_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_podman_builds_and_measures_and_says_that_it_was_podman(root: Path, tmp_path: Path) -> None:
     assert shutil.which("podman"), "podman is not installed: apt-get install podman catatonit"
     project = copy_project(root, tmp_path / "project", [QUICK], ["import-loop"])
-    edit_only(project, "import-loop", ["function"])
-    interlock(project, "matrix", "--engine", "podman", "--quick", "--rounds", "2")
+    interlock(
+        project, "matrix", "--engine", "podman", "--workloads", "import-loop/function", "--quick", "--rounds", "2"
+    )  # fmt: skip
     described = store.read_experiment(store.latest_experiment(project / "results"))
     assert described.host["engine"]["name"] == "podman"
     assert {cell.outcome.state for cell in described.cells} == {State.OK}

@@ -7,10 +7,12 @@ import re
 import pytest
 
 from interlock.analysis.claims import ClaimVerdict, Finding
+from interlock.analysis.comparison import DetailFigure
 from interlock.analysis.references import ReferenceFigure, ReferenceFinding
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.claims import AnsweringFigure, JudgedApart, Picture, Question, Untested
+from interlock.catalog.workloads import Detail
 from interlock.errors import CatalogError
 from interlock.report.reference_pages import BEGIN, END, answers, charts, claims_tables, command, filled, ratio_words
 from tests.builders import make_claim, make_experiment
@@ -37,6 +39,25 @@ def test_an_answer_has_its_figures_where_they_are_from_and_the_command_that_repe
     (row,) = [line for line in text.splitlines() if line.startswith("| futex, locks / queue: a+slow |")]
     assert EXPERIMENT.name in row
     assert command([FUTEX]) in text
+
+
+def test_a_detail_is_told_with_its_error_in_the_table_and_without_it_in_the_answer() -> None:
+    memory = AnsweringFigure.model_validate(
+        {"workload": "service", "benchmark": "xml", "metric": "detail", "detail": "MB at last", "variant": "a"}
+    )
+    asked = Question(question="How large?", answer="It takes {memory} MB.", figures={"memory": memory})
+    figure = DetailFigure(Detail(label="MB at last", of="memory_bytes"), (40.0, 42.0))
+    text = answers([(asked, {"memory": ReferenceFigure(figure, EXPERIMENT)})], [EXPERIMENT])
+    assert "**It takes 41.0 MB.**" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("| MB at last, service / xml: a |")]
+    assert re.search(r"\| 41\.0 \S+\d%", row)
+
+
+@pytest.mark.parametrize("changes", [{"detail": ""}, {"metric": "futex"}, {"against": "b"}])
+def test_a_detail_is_named_and_of_one_variant(changes: dict[str, str]) -> None:
+    known = {"workload": "service", "benchmark": "xml", "metric": "detail", "detail": "MB", "variant": "a"}
+    with pytest.raises(ValueError, match="detail"):
+        AnsweringFigure.model_validate(known | changes)
 
 
 def test_a_command_measures_all_variants_and_benchmarks_of_an_answer_once() -> None:

@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from interlock.analysis.claims import ClaimVerdict, Finding, measure
-from interlock.analysis.comparison import Contents, baseline_optimisation, optimisation_text
+from interlock.analysis.comparison import (
+    Contents,
+    DetailFigure,
+    baseline_optimisation,
+    details_of,
+    optimisation_text,
+)
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.claims import AnsweringFigure
 from interlock.results.experiments import Experiment
@@ -24,7 +30,7 @@ class ReferenceFinding:
 class ReferenceFigure:
     """A figure, and the experiment that it is of."""
 
-    figure: Comparison | float
+    figure: Comparison | DetailFigure | float
     experiment: Experiment
 
 
@@ -59,11 +65,23 @@ def best_figures(
     return {name: _first(figure, references) for name, figure in figures.items()}
 
 
+def _figure(figure: AnsweringFigure, reference: Contents) -> Comparison | DetailFigure | float | str:
+    if not figure.detail:
+        return measure(figure, reference)
+    workload = reference.experiment.workloads.get(figure.workload)
+    values = reference.values_of(figure.variant, figure.workload, figure.benchmark)
+    for benchmark in workload.benchmarks if workload else ():
+        for detail in details_of(workload, benchmark, values) if workload else ():
+            if detail and (benchmark.name, detail.detail.label) == (figure.benchmark, figure.detail):
+                return detail
+    return f"{figure.variant} has no '{figure.detail}' in {figure.workload} / {figure.benchmark}"
+
+
 def _first(figure: AnsweringFigure, references: Sequence[Contents]) -> ReferenceFigure | str:
     why = f"there is no reference '{figure.experiment}'"
     for reference in references:
         if figure.experiment in {None, reference.experiment.name}:
-            measured = measure(figure, reference)
+            measured = _figure(figure, reference)
             if not isinstance(measured, str):
                 return ReferenceFigure(measured, reference.experiment)
             why = measured

@@ -32,11 +32,12 @@ class ClaimMetric(StrEnum):
     FUTEX = "futex"  # calls per unit of work
     SYSCALLS = "syscalls"
     WORKS = "works"  # 1 where the benchmark ends and its work was done, 0 where not
+    DETAIL = "detail"  # a second figure of the benchmark, in answers alone
 
     @property
     def counted(self) -> bool:
         """Return whether the figure is a number without an interval."""
-        return self in {ClaimMetric.FUTEX, ClaimMetric.SYSCALLS, ClaimMetric.WORKS}
+        return self in {ClaimMetric.FUTEX, ClaimMetric.SYSCALLS, ClaimMetric.WORKS, ClaimMetric.DETAIL}
 
 
 class Bound(StrEnum):
@@ -113,6 +114,8 @@ class Claim(Statement, Measured):
 
     @model_validator(mode="after")
     def _can_be_judged(self) -> Claim:
+        if self.metric is ClaimMetric.DETAIL:
+            raise ValueError("the metric 'detail' is for answers: no claim is judged by it")
         if self.published == 0 and self.bound is Bound.AT_LEAST:
             raise ValueError("'at-least' 0 is always true")
         if self.against is not None and self.published == 0:
@@ -144,6 +147,15 @@ class AnsweringFigure(Measured):
         default=None, description="The verdict that the answer rests on; a count has none."
     )
     experiment: str | None = Field(default=None, description="The reference, if not the one that the page goes by.")
+    detail: str = Field(default="", description="Label of the detail that the metric 'detail' shows.")
+
+    @model_validator(mode="after")
+    def _names_its_detail(self) -> AnsweringFigure:
+        if (self.metric is ClaimMetric.DETAIL) != bool(self.detail):
+            raise ValueError("'detail' names what the metric 'detail' shows, and no other metric has it")
+        if self.detail and self.against is not None:
+            raise ValueError("a detail is of one variant: it has no 'against'")
+        return self
 
 
 class Picture(Data):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from interlock.analysis.claims import ClaimVerdict, Finding, figure_text
-from interlock.analysis.comparison import baseline_optimisation
+from interlock.analysis.comparison import DetailFigure, baseline_optimisation
 from interlock.analysis.references import ReferenceFigure, ReferenceFinding
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison
@@ -13,7 +13,7 @@ from interlock.catalog.claims import AnsweringFigure, ClaimMetric, JudgedApart, 
 from interlock.errors import CatalogError
 from interlock.report import forest
 from interlock.report.claims import published_text, total
-from interlock.report.tables import markdown_table, ratio_text
+from interlock.report.tables import detail_text, markdown_table, ratio_text
 from interlock.results.experiments import Experiment
 
 BEGIN, END = "<!-- `interlock render` writes this part -->", "<!-- until here -->"
@@ -167,11 +167,15 @@ def _wrong(
 
 
 def _words(figure: ReferenceFigure) -> str:
+    if isinstance(figure.figure, DetailFigure):
+        return detail_text(figure.figure)
     return ratio_words(figure.figure.ratio) if isinstance(figure.figure, Comparison) else figure_text(figure.figure)
 
 
 def _short(figure: ReferenceFigure) -> str:
-    """Return a figure as its answer says it: a ratio without its interval, which the table below has."""
+    """Return a figure as its answer says it: a ratio without its interval or error, which the table below has."""
+    if isinstance(figure.figure, DetailFigure):
+        return figure_text(figure.figure.value)
     if not isinstance(figure.figure, Comparison):
         return figure_text(figure.figure)
     return ratio_words(figure.figure.ratio).split()[0]
@@ -190,7 +194,7 @@ def _shown(figure: ReferenceFigure) -> str:
 
 
 def _subject(figure: AnsweringFigure) -> str:
-    metric = "" if figure.metric is ClaimMetric.TIME else f"{figure.metric.value}, "
+    metric = "" if figure.metric is ClaimMetric.TIME else f"{figure.detail or figure.metric.value}, "
     benchmark = f" {figure.against_benchmark}" if figure.against_benchmark else ""
     against = f" to {figure.against}{benchmark}" if figure.against else ""
     return f"{metric}{figure.workload} / {figure.benchmark}: {figure.variant}{against}"
