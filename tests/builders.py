@@ -445,6 +445,9 @@ class ScriptedSandbox:
     def stop_service(self, folder: str) -> None:
         raise NotImplementedError
 
+    def kill_processes(self) -> None:
+        raise NotImplementedError
+
     def close(self) -> None:
         pass
 

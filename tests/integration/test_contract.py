@@ -78,7 +78,7 @@ def failed(findings: list[ContractFinding]) -> dict[str, str]:
     """What was found, by the check, of all that is an undeclared difference."""
     failures = contract.failures(findings)
     assert {finding.verdict for finding in failures} <= {ContractState.UNDECLARED}
-    return {finding.check: finding.found for finding in failures}
+    return {finding.check: finding.difference for finding in failures}
 
 
 @pytest.mark.slow

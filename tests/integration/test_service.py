@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -40,6 +41,7 @@ parser.add_option("--sleep", type="float", default=0.01)
 parser.add_option("--status", type="int", default=200)
 parser.add_option("--bad-from", type="int", default=10 ** 9)
 parser.add_option("--dies-at", type="int", default=10 ** 9)
+parser.add_option("--deaf", action="store_true")
 options = protocol.parse(parser)
 dies_at = int(os.environ.get("DIES_AT", options.dies_at))
 grown = []
@@ -64,7 +66,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def timed(_loops):
     import signal
     def stop(*_):
-        raise SystemExit
+        if not options.deaf:
+            raise SystemExit
     signal.signal(signal.SIGTERM, stop)
     open("/scratch/service.pid", "w").write(str(os.getpid()))
     start = time.time()
@@ -216,6 +219,23 @@ def test_a_service_that_never_answers_timed_out(run_once: Any, monkeypatch: pyte
     outcome, _, _ = run_once("--sleep", "300", deadline_s=12)
     assert outcome.state is State.TIMED_OUT
     assert re.match(r"'known'.*\bport 8000\b.*\b1 s\b", outcome.reason), outcome.reason
+
+
+def test_a_service_that_neither_answers_nor_stops_is_killed_and_its_sandbox_serves_on(
+    resources: Resources, built: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took its deadline, which is that of all turns of all rows."""
+    monkeypatch.setattr(services, "HEALTHY_S", 1)
+    monkeypatch.setattr(services, "STOP_S", 1)
+    hung = workload("--deaf", "--sleep", "300", deadline_s=120, quick={"warmups": 0, "values": 5})
+    with in_session(resources, built, hung) as track:
+        sandbox = track.cell.slot().sandbox
+        start_s = time.monotonic()
+        (result,) = kind_of_track(track).block([track], 1, lambda _: None)
+        assert time.monotonic() - start_s < 60
+        assert result.outcome.state is State.TIMED_OUT, result.outcome
+        assert track.cell.slot().sandbox is sandbox
+        assert sandbox.run(["true"], 10).exit_code == 0
 
 
 def test_a_service_that_is_stopped_before_its_request_has_a_thread_ends_as_one_that_is_stopped(run_once: Any) -> None:

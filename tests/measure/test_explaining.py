@@ -25,6 +25,7 @@ def test_a_variant_that_cannot_run_the_benchmark_is_named_with_the_reason_and_ru
     program = next(each.program for each in given.catalog.workloads.values() if each.program)
     workload = make_workload(program=program, benchmarks=[make_benchmark("serve", requires_python=">=3.9")])
     known = given.catalog.model_copy(update={"workloads": {"locks": workload}})
+    asked = given.settings.model_copy(update={"benchmarks": {"locks": ["serve"]}})
     removed: list[str] = []
     engine: Any = SimpleNamespace(
         name=EngineName.DOCKER,
@@ -35,6 +36,6 @@ def test_a_variant_that_cannot_run_the_benchmark_is_named_with_the_reason_and_ru
     )
     monkeypatch.setattr(experiment, "best_probe", lambda _: Probe(method=Method.BPF))
     with pytest.raises(WorkloadError) as caught:
-        explain(engine, dataclasses.replace(given, catalog=known), "serve", lambda _: None)
+        explain(engine, dataclasses.replace(given, catalog=known, settings=asked), lambda _: None)
     assert all(word in caught.value.found for word in ("cpython-2.7", "locks/serve", ">=3.9"))
     assert len(removed) == 1

@@ -29,8 +29,8 @@ from interlock.results.runs import OF_EVERY_WORK
 TICK_S = 0.004
 # Fewer rounds show no noise to judge by.
 MIN_ROUNDS = 3
-# A warning about a workload is a disturbance of the machine unless it begins so: then it is about some cells' values,
-# whose spread the interval has.
+# A warning about a workload is a disturbance of the machine unless it begins with this: then it is about the values of
+# some cells, whose spread is in the interval.
 OF_VALUES = "in '"
 
 

@@ -185,7 +185,7 @@ def compared_pairs(labels: Iterable[str], baseline: str, controls: Mapping[str, 
 
 
 def control_of(label: str, controls: Mapping[str, str]) -> str | None:
-    """Return the label of a row's control; that of a mode is its variant in no mode."""
+    """Return the label of a row's control; that of a mode is its plain variant."""
     variant, mode = split_label(label)
     return variant if mode else controls.get(variant)
 
@@ -282,7 +282,7 @@ def built_otherwise(images: Iterable[Built], label: str, other: str) -> str:
 
 
 def other_optimisation(mine: Sequence[str] | None, theirs: Sequence[str] | None) -> str:
-    """Return what optimised one and what the other, if not the same; what is not known of one counts as the same."""
+    """Return what optimised one and what the other, if not the same; what is unknown counts as the same."""
     if mine is None or theirs is None or list(mine) == list(theirs):
         return ""
     return f"{optimisation_text(mine)} instead of {optimisation_text(theirs)}"
@@ -334,10 +334,11 @@ def _summary(label: str, compared: Sequence[tuple[str, Comparison]], benchmarks:
 
 
 def counted(benchmarks: Sequence[Benchmark], cpus: int) -> list[Benchmark]:
-    """Return the benchmarks that count where a program has this many CPUs, of each curve one.
+    """Return the benchmarks that count for a program with this many CPUs, one of each curve.
 
-    Of a curve it is the one with as many workers as CPUs: the fewest that use all, else the most. Workers that wait
-    need no CPU: the most. With more CPUs than one, what counts for one stands in where nothing counts for more.
+    Of a curve it is the one with as many workers as CPUs: the fewest workers that use all CPUs, else the most. If
+    workers wait, which takes no CPU, it is the one with the most. With several CPUs, benchmarks for one CPU count if
+    there are none for more.
     """
     fits = {"any", "one"} if cpus == 1 else {"any", "more"}
     counting = [benchmark for benchmark in benchmarks if benchmark.counts_for in fits]

@@ -51,7 +51,7 @@ def of_builds(
     A variant takes what its last build on this machine did (`usual_s`), else what those of its kind did here, else what
     the record says of it: the kind of a build is what optimised it, by `optimised`.
     """
-    # What could not be had took seconds to say so.
+    # A variant without a source takes only seconds to fail.
     made = [build for build in record.builds if build.outcome.state is State.OK] if record else []
     builds = [build for build in made if not build.reused]
     all_s = sum(build.duration_s for build in builds)
@@ -107,7 +107,7 @@ def shortest_first(asked: Settings, experiments: Sequence[Experiment]) -> list[s
 
 
 def _latest(asked: Settings, experiments: Sequence[Experiment]) -> dict[str, Experiment]:
-    """Return the latest experiment that finished each workload, measured of it what is asked for and recorded its time.
+    """Return for each workload the latest experiment that finished it, measured what is asked for and has its time.
 
     Those whose rounds were fixed, or not, as is asked for go before all others.
     """

@@ -52,7 +52,7 @@ def has_qualified_names(profile: LockSites) -> bool:
 def place_of(site: Site, *, qualified: bool = True) -> str:
     """Return a site as people tell it from others, in any version: its lock, and the caller's file and function.
 
-    Of a function that is not `qualified` the last part of its name.
+    If not `qualified`, only the last part of the function's name.
     """
     file, _, _ = site.caller.rpartition(":")
     function = _function(site.caller)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from interlock.catalog.types import TWIN
 from interlock.results.experiments import CellResult, Experiment, Outcome, State
 
-# So many names, so many reasons and so much of a reason are in one line; the whole report has all.
+# One line has up to so many names and reasons, and so many characters of a reason; the report has all.
 MOST_NAMES, MOST_REASONS, MOST_LETTERS = 4, 3, 90
 # What was not reached is no lack: --resume goes on with it, and the end of a report says so.
 NOT_LACKING = {State.OK, State.NOT_MEASURED}
@@ -18,7 +18,7 @@ def by_reason(
 ) -> dict[str, list[str]]:
     """Return variants without an image, and then workloads and benchmarks without figures, by the reason.
 
-    Of other variants and workloads than these, if some are named, nothing is said.
+    If variants or workloads are named, others are left out.
     """
     without_image = {
         image.variant: image.outcome for image in experiment.images if image.outcome.state not in NOT_LACKING

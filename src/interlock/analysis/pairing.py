@@ -46,7 +46,7 @@ def in_places(
 ) -> dict[Key, Sequence[BlockFigure]]:
     """Return rows' figures in the places that their blocks have among all blocks of the table.
 
-    A row that joined later, or that an end kept from a block, has no part in the others.
+    A row that joined later, or whose block was cut off by the end, has no part in the other blocks.
     """
     numbers = sorted({number for values in rows.values() for number in values.blocks})
     places = {number: place for place, number in enumerate(numbers)}
@@ -81,7 +81,7 @@ def _beside_each_other(rows: Mapping[Key, BenchmarkValues]) -> dict[Key, list[fl
 
 
 def _levels(processes: Sequence[Sequence[float]]) -> Floats:
-    """Return the logarithm of a process's value where all that it is taken with is middling.
+    """Return the logarithm of each process's value as if all values taken with it were middling.
 
     The logarithm of a value is its process's level, an effect that is common to what is taken together, and chance;
     both are fitted by medians, alternately (Tukey, Exploratory Data Analysis, Addison-Wesley 1977, chapter 11). A

@@ -29,9 +29,9 @@ class TrialVerdict(StrEnum):
     NOT_TRIED = "not tried"
 
 
-# From this share of its CPUs on a service is busy; so much of one is what a process with a GIL uses of any number.
+# From this share of its CPUs on, a service is busy; with a GIL, from so much of one CPU on, however many it has.
 BUSY_SHARE, BUSY_CPUS = 0.7, 0.8
-# From this share of its CPU on a load generator has no more to give.
+# From this share of its CPU on, a load generator cannot send more.
 FULL_LOAD = 0.9
 # Figures are times: slower is a reason to stay.
 VERDICTS = {
@@ -81,7 +81,7 @@ LATENCIES = (Figure.P50, Figure.P99)
 
 @dataclass(frozen=True)
 class TrialChange:
-    """What a figure of a variant is, divided by the user's own: of a rate the inverse, so that more is always worse."""
+    """A variant's figure divided by the user's own; for a rate the inverse, so that more is always worse."""
 
     figure: Figure
     cost: Interval
@@ -89,7 +89,7 @@ class TrialChange:
 
     @property
     def share(self) -> float:
-        """Return by how much of the user's own the figure itself is larger; of a rate it is not the cost."""
+        """Return by which share the figure itself is larger than the user's own; for a rate that is not the cost."""
         return (1 / self.cost.estimate if self.figure is Figure.RATE else self.cost.estimate) - 1
 
 
@@ -160,7 +160,7 @@ def _changes_of(experiment: Experiment, table: Table) -> dict[str, list[TrialCha
         figures = {label: known[figure] for label, known in reported.items() if figure in known}
         for label, comparison in _compared(experiment, table, figure, figures).items():
             if label in changes:
-                # Of so many figures one differs by chance sooner than of one.
+                # The more figures, the sooner one differs by chance.
                 strict = replace(among(comparison, len(own)), is_disturbed=compared[label].is_disturbed)
                 changes[label].append(TrialChange(figure, strict.ratio, strict.verdict))
     for label, change in _sizes(experiment, changes).items():
@@ -268,7 +268,7 @@ GAINS = 1.25
 
 
 def gains_by_cpus(tables: Sequence[Table]) -> dict[str, float]:
-    """Return of a sweep how many times as much each row does on two CPUs as on one, by label."""
+    """Return how many times as much each row of a sweep does on two CPUs as on one, by label."""
     rates = {table.cores: dict(_rates(table)) for table in tables}
     on_one, on_two = rates.get(1, {}), rates.get(2, {})
     return {label: on_two[label] / rate for label, rate in on_one.items() if label in on_two}
@@ -292,7 +292,7 @@ class FailOn(StrEnum):
 
 @dataclass(frozen=True)
 class Condition:
-    """A fault, of what is worse its figure and by which share it may be."""
+    """A fault; for a figure that is worse, which one and the share by which it may be."""
 
     fault: FailOn
     figure: Figure | None = None

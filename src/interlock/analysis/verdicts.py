@@ -11,14 +11,14 @@ from interlock.analysis import statistics
 from interlock.analysis.statistics import NO_PART, BlockFigure, Key, Ratio, benjamini_hochberg, fit_levels
 from interlock.results.experiments import RoundsEnd
 
-# What tests of sameness, of the best and of an order may err in.
+# The error rate of tests of sameness, of the best and of an order.
 SIGNIFICANT = 0.05
 # Of the ratios of a family that are called different, at most this share is not, in the mean: less than usual, because
 # rows of a table differ in noise, which few rounds show badly (docs/decisions/0005-verdicts.md).
 DIFFERENT = 0.03
 # Two that differ by less than this are the same to most people; a workload may declare another margin.
 MARGIN = 0.05
-# After these numbers of rounds is looked whether more are needed. Each look may spend its share of the error.
+# The numbers of rounds after which there is a look whether more are needed, each with its share of the error.
 LOOKS = {4: 0.20, 5: 0.10, 7: 0.15, 10: 0.20, 14: 0.20, 20: 0.15}
 MOST_ROUNDS = max(LOOKS)
 # Nobody measures more rounds than this for one verdict: it is not said how many it would take.
@@ -136,9 +136,9 @@ def compared(other: str, ratios: Mapping[Key, Ratio]) -> dict[Key, Comparison]:
 
 
 def _with_deciding_interval(comparison: Comparison) -> Comparison:
-    """Return a comparison with the interval that decides: what looks and family leave undecided does not leave 1 out.
+    """Return a comparison with the interval that decides: it contains 1 if looks and family leave it undecided.
 
-    Its level is that at which p, adjusted as it was, would just show a difference.
+    Its level is the one at which p, as adjusted, would just show a difference.
     """
     ratio = comparison.ratio
     if comparison.verdict is not Verdict.UNDECIDED or ratio.low <= 1 <= ratio.high:

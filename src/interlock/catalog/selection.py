@@ -20,12 +20,20 @@ def select_names(
 ) -> list[str]:
     """Return the wanted names in the order given, or all known ones; UsageError for one that does not exist."""
     if wanted == [CORE]:
-        wanted = [name for name, one in known.items() if one.core]
+        wanted = [name for name, declared in known.items() if declared.core]
     if not wanted or wanted == [EVERYTHING]:
         return list(known)
     for name in wanted:
         require_known(known, name, kind)
     return list(dict.fromkeys(wanted))
+
+
+def named_benchmark(known: Mapping[str, Workload], text: str) -> tuple[str, str]:
+    """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError for what does not exist."""
+    workload, _, benchmark = text.partition("/")
+    require_known(known, workload, "workload")
+    require_known([declared.name for declared in known[workload].benchmarks], benchmark, f"benchmark of {workload}")
+    return workload, benchmark
 
 
 def select_benchmarks(known: Mapping[str, Workload], wanted: Sequence[str]) -> dict[str, list[str]]:
@@ -34,14 +42,10 @@ def select_benchmarks(known: Mapping[str, Workload], wanted: Sequence[str]) -> d
     A workload that is named without one is measured whole. UsageError for a name that does not exist.
     """
     named: dict[str, set[str]] = {}
-    for text in wanted:
-        name, separator, benchmark = text.partition("/")
-        if separator:
-            require_known(known, name, "workload")
-            require_known([one.name for one in known[name].benchmarks], benchmark, f"benchmark of {name}")
-            named.setdefault(name, set()).add(benchmark)
+    for workload, benchmark in (named_benchmark(known, text) for text in wanted if "/" in text):
+        named.setdefault(workload, set()).add(benchmark)
     return {
-        name: [one.name for one in known[name].benchmarks if one.name in names]
+        name: [declared.name for declared in known[name].benchmarks if declared.name in names]
         for name, names in named.items()
         if name not in wanted
     }

@@ -9,7 +9,6 @@ import typer
 from rich.console import Group
 
 from interlock.catalog import project, selection
-from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.announcing import DryRun, announce, building, missing_of, require_writable
@@ -28,7 +27,7 @@ from interlock.cli.options import (
 )
 from interlock.cli.preparing import ready_machine
 from interlock.engine.protocol import Feature
-from interlock.errors import UsageError, nearest, require_known
+from interlock.errors import UsageError
 from interlock.measure.assignment import Assignment
 from interlock.measure.explaining import explain
 from interlock.report import why
@@ -74,7 +73,7 @@ def why_command(
     Records the stacks of all calls that wait or wake, with BPF; images may be stripped. Does not measure times.
     """
     paths, known = open_project()
-    workload, name = _benchmark(known, benchmark)
+    workload, name = selection.named_benchmark(known.workloads, benchmark)
     labels = selection.select_labels(known.variants, [variant, *([against] if against else [])])
     unit = known.workloads[workload].unit
     if of is not None:
@@ -103,12 +102,13 @@ def why_command(
             baseline=variants[0],
             variants=labels,
             workloads=[workload],
+            benchmarks={workload: [name]},
             profiled=True,
             why=True,
         )
         assignment = Assignment(known, paths.root, results or paths.results, built, settings, "interlock why")
         with progress.open_display(as_json) as display:
-            sites = explain(machine, assignment, name, progress.MeasureProgress(display, 1), acquires=acquires)
+            sites = explain(machine, assignment, progress.MeasureProgress(display, 1), acquires=acquires)
     for label, locks in sites.items():
         store.write_json((results or paths.results) / "why" / label / f"{workload}.{name}.json", locks)
     _answer(sites, benchmark, unit, flame, as_json)
@@ -139,17 +139,6 @@ def _answer(sites: dict[str, LockSites], benchmark: str, unit: str, flame: Path 
     if flame:
         first = next(iter(sites))
         write_atomically(flame, why.flame_svg(f"{first}, {benchmark}: time in calls that wait or wake", sites[first]))
-
-
-def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
-    """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError if there is none."""
-    workload, _, name = text.partition("/")
-    require_known(known.workloads, workload, "workload")
-    names = [declared.name for declared in known.workloads[workload].benchmarks]
-    if name not in names:
-        todo = nearest(name, names)
-        raise UsageError(key="WORKLOAD/BENCHMARK", found=f"'{workload}' has no benchmark '{name}'", todo=todo)
-    return workload, name
 
 
 def _show(sites: dict[str, LockSites], unit: str) -> None:

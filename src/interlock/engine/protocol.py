@@ -240,6 +240,10 @@ class Sandbox(Protocol):
         """Send SIGTERM to the service whose process id is in folder/service.pid, if it still runs."""
         ...
 
+    def kill_processes(self) -> None:
+        """Kill all that runs in it; the sandbox stays."""
+        ...
+
     def close(self) -> None: ...
 
 

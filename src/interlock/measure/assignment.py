@@ -53,7 +53,7 @@ def choose_baseline(wanted: str, built: Sequence[Built]) -> str:
 
 @dataclass(frozen=True)
 class UsersImages:
-    """Of a trial: what is known of each row, where its containers run, and the base of the helpers' images."""
+    """What a trial adds: what is known of each row, where its containers run, and the base of the helpers' images."""
 
     trial: Trial
     surroundings: UserSurroundings
@@ -74,7 +74,7 @@ class Assignment:
     resumes: Experiment | None = None  # what was measured in the folder of this name before
     order: Sequence[str] = ()  # in which workloads are measured (default: the settings'); those with a server come last
     users: UsersImages | None = None
-    # Only to the first look, because other rows are built after it and join: its record says how the rest goes on.
+    # Measure only up to the first look: other rows are built after it and join. The record says how the rest goes on.
     first_look_alone: bool = False
 
     @property
@@ -95,9 +95,9 @@ class Assignment:
 
     @property
     def to_measure(self) -> list[str]:
-        """Return what to measure, in its order: of an experiment that is resumed, what is not complete.
+        """Return the workloads to measure, in order; those that are not complete if an experiment is resumed.
 
-        For a first look alone that is what has rows which were not opened in it.
+        For a first look alone, they are those with rows that have not been opened yet.
         """
         names = remaining(self.resumes) if self.resumes else self.settings.workloads
         if self.first_look_alone and self.resumes:
@@ -108,14 +108,14 @@ class Assignment:
 
         def order(name: str) -> tuple[bool, int]:
             workload = self.catalog.workloads[name]
-            # With a server or a load values vary more: these have what the others leave of a budget.
+            # With a server or a load values vary more: these workloads get what the others leave of a budget.
             return bool(workload.server or workload.load), place.get(name, len(place))
 
         return sorted(names, key=order)
 
     @property
     def first_look(self) -> Assignment | None:
-        """Return what gives every row its first rounds before any has more; None where that is so by itself."""
+        """Return the assignment that gives every row its first rounds before any gets more; None if none is needed."""
         look = replace(self, first_look_alone=True)
         is_shared = self.settings.looks and not self.first_look_alone and len(self.to_measure) > 1
         return look if is_shared and look.to_measure else None

@@ -19,7 +19,7 @@ class BareCell:
     session: Session
     subject: Subject
     clock: Stopwatch = field(default_factory=Stopwatch)
-    slots: list[Slot] = field(default_factory=list)  # the first is where all but the others of a block runs
+    slots: list[Slot] = field(default_factory=list)  # in the first everything runs except a block's further processes
     notes: list[str] = field(default_factory=list)
     gil: Gil | None = None  # its state when programs start, as declared or proved
 
@@ -56,7 +56,7 @@ class BareCell:
 
     @property
     def _shared_by(self) -> str:
-        """Return what the sandboxes are known by that workloads can share; empty if this one has some of its own."""
+        """Return the key by which workloads share sandboxes; empty if this workload has sandboxes of its own."""
         subject, sets = self.subject, self.session.resources.package_sets
         if not self.session.shares_slots or sets.of_workload(subject.variant, self.session.workload):
             return ""
@@ -73,7 +73,7 @@ class BareCell:
 
     @property
     def _surroundings(self) -> Surroundings:
-        """Return what its containers are given; with a cold benchmark the interpreter is on a volume, for hot ones too.
+        """Return what its containers are given; with a cold benchmark the interpreter is on a volume for all of them.
 
         What a storage driver keeps in memory cannot be dropped, and the files of an image's layers are those of other
         containers too: only on a volume can they be put out of the page cache.

@@ -28,7 +28,7 @@ def run_block(kinds: Mapping[Track, Kind], number: int, on_start: OnStart) -> It
 
 
 def _tried(kinds: Mapping[Track, Kind], on_start: OnStart) -> Iterator[Result]:
-    """One process tells of how many loops the others are fed: the baseline's, if it works."""
+    """Let one process, the baseline's if it works, find the number of loops for the others that are fed."""
     for track in sorted(kinds, key=lambda track: track.label != track.session.resources.settings.baseline):
         kind = kinds[track]
         if kind.is_tried and not kind.shares_loops(track):

@@ -15,7 +15,7 @@ NO_CALLS = PhaseCounts(total=0, syscalls={})
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Raise WorkloadError in the place of what reading another thing than a profile raises."""
+    """Turn the errors of reading something that is no profile into WorkloadError."""
     try:
         yield
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:

@@ -19,7 +19,7 @@ STEAL_LIMIT = 0.01
 # Share of one core. A process that shares a core for a twentieth of the time adds about as much to a value, which is
 # more than many variants differ; what the kernel and the engine use by themselves stays below.
 BUSY_LIMIT = 0.05
-# Above these nothing is decided: an audit beside six rows made 3.857x [3.340, 4.456] of 1.133x.
+# Above these nothing is decided: an audit beside six rows turned 1.133x into 3.857x [3.340, 4.456].
 STEAL_MOST, BUSY_MOST = 0.1, 0.5
 
 # The engine's processes work for the experiment, as their names begin. Podman's is last.
@@ -50,7 +50,7 @@ class Sample:
 
     clock_s: float
     total_s: float = 0.0
-    busy_s: float = 0.0  # in processes: time in interrupts is nobody's
+    busy_s: float = 0.0  # in processes; time in interrupts belongs to none
     steal_s: float = 0.0
     swapped_in_bytes: int = 0
     swapped_out_bytes: int = 0

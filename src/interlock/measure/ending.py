@@ -13,8 +13,8 @@ from interlock.results.experiments import BUDGET_WORDS, Times
 from interlock.results.settings import duration_text
 from interlock.untrusted import forget_terminal
 
-# Of a workload's share of the budget the rounds may take this much where a profile follows them, and the profile that.
-# Together they are a little more: seldom does either take all of its own.
+# Parts of a workload's share of the budget: for the rounds, if a profile follows them, and for the profile.
+# They add up to a little more than 1, because seldom does either take all of its part.
 ROUNDS_SHARE, PROFILE_SHARE = 5 / 6, 1 / 4
 SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 NO_HANGUP = (signal.SIGHUP, signal.SIG_IGN)
@@ -49,9 +49,9 @@ class Ending:
         self._started_s, self._ends_s = None, float("inf") if self._left_s != 0 else 0.0
 
     def share(self, part: float, *, profiled: bool) -> None:
-        """Give the next workload this part of what is left, 1 to the last one; with a profile some of it is for that.
+        """Give the next workload this part of what is left (1 for the last one); a profile takes some of it.
 
-        What a workload does not need is the next ones'.
+        What a workload does not need goes to the next ones.
         """
         self._has_cut = False
         now = time.monotonic()

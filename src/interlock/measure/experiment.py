@@ -35,15 +35,15 @@ from interlock.results.journal import KILLED, Journal, joined
 from interlock.results.profiles import Probe
 from interlock.results.sums import check_sums, forget_sums, write_sums
 
-# What of a budget the first look of the rows that are built first may take, while others are waited for.
+# The part of a budget that the first look of the rows that are built first may take, while others are to come.
 FIRST_LOOK_SHARE = 1 / 3
 
 
 def run(engine: Engine, assignment: Assignment, watching: Observers) -> Path:
     """Measure all cells while no other experiment measures on this machine; return the experiment's folder.
 
-    Of a budget every row has its first rounds before any has more. If a signal ends the wait for another experiment
-    nothing is measured, and what is known is written.
+    Within a budget every row gets its first rounds before any gets more. If a signal ends the wait for another
+    experiment, nothing is measured, and what is known is written.
     """
     start_s = time.monotonic()
     what, ending = "trial" if assignment.users else "matrix", watching.ending
@@ -91,7 +91,7 @@ def _require_as_it_was(folder: Path, resumes: Experiment) -> None:
         )
 
 
-# What removes what an engine that was silent could not.
+# The command that removes what a silent engine could not remove.
 CLEAN = "interlock clean"
 
 
@@ -129,7 +129,7 @@ class Execution:
             self._measure_all()
         except BaseException as raised:
             failure = raised if isinstance(raised, InterlockError) else None
-            if failure is None and isinstance(raised, Exception):  # a signal within a call is no answer to it
+            if failure is None and isinstance(raised, Exception):  # a signal during a call is no answer of the engine
                 failure = engine_failure(raised)
             cause = getattr(failure, "found", type(raised).__name__)
             stays = self._end(self.watching.ending.reason or f"an error ({cause})")
@@ -205,7 +205,7 @@ class Execution:
                 self.watching.on_record(self.folder)
 
     def _write_record(self, ended_by: str = KILLED) -> None:
-        """Write experiment.json. Until the end is known it says what is true if nothing more can be said."""
+        """Write experiment.json. Until the end is known, it says what holds if the process is killed."""
         described, before = self._described(ended_by), self.assignment.resumes
         store.write_json(self.folder / EXPERIMENT_FILE, joined(before, described) if before else described)
 
@@ -263,7 +263,7 @@ def set_up(engine: Engine, owner: str, assignment: Assignment, watching: Observe
         users.surroundings if users else None,
     )
     workspace = engine.set_up(owner, needs)
-    # What an engine builds for itself is no part of the budget, as builds are none.
+    # What an engine builds for itself is no part of the budget, like the builds of variants.
     is_waited_for = any(image.outcome.state is State.NOT_MEASURED for image in assignment.built)
     watching.ending.start(FIRST_LOOK_SHARE if assignment.first_look_alone and is_waited_for else 1)
     installer = engine.installer(

@@ -22,16 +22,15 @@ from interlock.results.profiles import LockSites
 def explain(
     engine: Engine,
     assignment: Assignment,
-    benchmark: str,
     on_progress: Callable[[ProgressUpdate], None],
     *,
     acquires: bool = False,
 ) -> dict[str, LockSites]:
-    """Return the lock sites of the assignment's only workload on each of its variants, by label.
+    """Return the lock sites of the assignment's only benchmark on each of its variants, by label.
 
     WorkloadError says why a variant has none; what was started is removed in any case.
     """
-    (name,) = assignment.settings.workloads
+    ((name, (benchmark,)),) = assignment.settings.benchmarks.items()
     watching, owner = Observers(on_progress), f"why-{datetime.datetime.now(datetime.UTC):%H%M%S%f}"
     with lock.hold(f"why {name}/{benchmark}", watching.on_step):
         try:

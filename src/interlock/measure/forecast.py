@@ -56,9 +56,9 @@ class Forecast:
         return f"{said} (with --quick {quick.words.removeprefix('measuring ')})" if is_told else said
 
     def first(self, known: Catalog, missing: Sequence[str]) -> list[str]:
-        """Return the variants that are built and measured first; none where all are at once.
+        """Return the variants that are built and measured first; none if all are built and measured at once.
 
-        A fixed number of rounds is every row's: none has some before the others.
+        With a fixed number of rounds no row goes before the others.
         """
         settings = self.settings
         if not settings.looks:

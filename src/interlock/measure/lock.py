@@ -24,7 +24,7 @@ FILE = "interlock.lock"
 # Where the system keeps locks until it restarts; not every system has it, or lets all users write there.
 LOCKS = Path("/run/lock")
 POLL_S = 0.5
-# Whose members share the lock, the first that there is; without one it is its owner's alone.
+# Members of the first of these groups that exists share the lock; without one only its owner can take it.
 GROUPS = ("interlock", "docker")
 MEMBERS, OWNER, OTHERS = 0o660, 0o600, 0o007
 
@@ -93,7 +93,7 @@ def _open(path: Path) -> int:
 def _ours(descriptor: int) -> int:
     """Return the lock's file, which others than those who may measure cannot open from now on.
 
-    PermissionError for the file of a stranger, who can hold it for ever.
+    Raise PermissionError if the file is a stranger's, who could hold it forever.
     """
     status, group = os.fstat(descriptor), _group()
     if status.st_uid in {os.geteuid(), 0} or os.geteuid() == 0:

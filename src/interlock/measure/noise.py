@@ -19,9 +19,9 @@ MOST_NOISE = 0.03
 
 
 def of_values(seconds: Sequence[float]) -> float:
-    """Return the standard deviation of one value, as a share of it, by what neighbours differ in (von Neumann, 1941).
+    """Return a value's standard deviation as a share of it, by differences of neighbouring values (von Neumann, 1941).
 
-    A machine that slowly becomes faster or slower is not noisy by it: rounds are compared within themselves.
+    A machine that slowly becomes faster or slower does not count as noisy: rows are compared within a round.
     """
     differences = [math.log(later / earlier) for earlier, later in pairwise(seconds)]
     return math.sqrt(fmean(difference**2 for difference in differences) / 2)

@@ -17,7 +17,7 @@ from interlock.measure.tracks import Track
 from interlock.measure.watching import ProgressUpdate
 from interlock.results.profiles import BenchmarkProfile, Method, PhaseCounts, Probe
 
-# strace counts a whole process, and another one without work.
+# strace counts a whole process, and one without work to subtract.
 WHOLE, SETUP = "whole", "setup"
 
 
@@ -48,7 +48,7 @@ def _without_profile(cell: Cell) -> list[Track]:
 
 
 def profile_of(track: Track, probe: Probe) -> BenchmarkProfile:
-    """Count the system calls of a track's work; stacks that fail are no reason to lose them."""
+    """Count the system calls of a track's work; they are kept if stacks fail."""
     profile = (_by_phases if probe.method is Method.BPF else _by_difference)(track)
     if not (track.benchmark.why or track.session.resources.settings.why):
         return profile

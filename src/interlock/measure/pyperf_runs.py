@@ -61,7 +61,7 @@ def program_run(workload: Workload, benchmark: Benchmark, output: ProgramOutput,
 
 
 def _clock_metadata(benchmark: Benchmark, output: ProgramOutput) -> dict[str, Any]:
-    """Return what all values took by the other clock too, in seconds; each value by it, of loops, as one text."""
+    """Return the seconds of all values by both clocks, and of each value's loops by the other clock, as one text."""
     if not output.values or len(output.cpu) != len(output.values):
         return {}
     other, raw = ("wall", output.values) if benchmark.clock == "cpu" else ("cpu", output.cpu)

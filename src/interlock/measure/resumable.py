@@ -26,7 +26,7 @@ from interlock.results.store import read_runs, write_runs
 NOT_REACHED = Outcome(state=State.NOT_MEASURED, reason="the end came first")
 
 
-# What a machine lacked when an experiment was begun it may have when it goes on.
+# The machine may have got what it lacked when the experiment began.
 LACKED = {State.UNSUPPORTED, State.UNAVAILABLE}
 TRIED_AGAIN = {State.NOT_MEASURED, *LACKED}
 
@@ -91,7 +91,7 @@ def result_so_far(cell: Cell) -> CellResult:
 
 
 def result_of(cell: Cell, outcomes: dict[str, Outcome], unprofiled: Outcome) -> CellResult:
-    """Return a cell's result; `unprofiled` is the outcome of profiles that something came before."""
+    """Return a cell's result; `unprofiled` is the outcome of profiles that were not reached."""
     versions = {track.name: track.packages.versions for track in cell.tracks.values()}
     return CellResult(
         variant=cell.subject.variant,
@@ -130,9 +130,9 @@ def _profile_outcome(cell: Cell, unprofiled: Outcome) -> Outcome | None:
     return OK if all(track.profile is not None for track in wanted) else unprofiled
 
 
-# What of a host's facts its times depend on; the load and the kernel may be others.
+# The facts of a host that its times depend on; the load and the kernel may differ.
 SAME = ("name", "cpu", "cores", "memory_bytes", "architecture")
-# Of the memory as a share: each kernel leaves another part of it.
+# The share by which the memory may differ: each kernel leaves a different part of it.
 SAME_MEMORY = 0.03
 
 
@@ -142,7 +142,7 @@ def restore(folder: Path, experiment: Experiment, cell: Cell) -> None:
     path = store.cell_path(folder, experiment.host["folder"], subject.variant, subject.mode, workload.name)
     runs, profiles = read_runs(path), store.read_profiles(path)
     for benchmark in experiment.workloads[workload.name].benchmarks if runs else []:
-        # What a program had then and does not list now keeps its values.
+        # A benchmark that the program listed then and no longer lists keeps its values.
         if benchmark.name in runs and benchmark.name not in cell.tracks:
             cell.tracks[benchmark.name] = Track(cell, benchmark)
     for name, track in cell.tracks.items():
@@ -207,7 +207,7 @@ def _is_same(key: str, there: Any, now: Any) -> bool:
 
 
 def images_now(experiment: Experiment, built: Sequence[Built]) -> list[Built]:
-    """Return the images that an experiment goes on with: its own, and those that it had not and that are there now."""
+    """Return the images that an experiment goes on with: its own, and those that it lacked and that exist now."""
     now = {image.variant: image for image in built}
     return [image if image.outcome.state is State.OK else now.get(image.variant, image) for image in experiment.images]
 

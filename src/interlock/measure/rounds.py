@@ -25,7 +25,7 @@ from interlock.results.experiments import Outcome, State, rounds_end_of
 
 # How far off a decision may be, in rounds that are left: few rounds tell roughly how many more it takes.
 FAR = 2
-# In a first look every row has so many rounds though its workload's share is used up: one alone has no interval.
+# In a first look every row gets so many rounds even if its workload's share is used up: one round has no interval.
 NEEDED = 2
 
 OnBlock = Callable[[], None]
@@ -146,7 +146,7 @@ class Schedule:
 class Block:
     """One benchmark of all rows that go on with it, in a round.
 
-    `done` runs came before it, of `total` if none of those that go on now is decided before the limit.
+    `done` runs of `total` came before it, where `total` assumes that no row is decided before the limit.
     """
 
     round: int
@@ -205,7 +205,7 @@ def planned_blocks(
 def _skip_hung(tracks: Sequence[Track], cells: Sequence[Cell]) -> None:
     """Leave a benchmark out in a cell that has no value of it and reached the deadline of another.
 
-    One variant that hangs in each of seven benchmarks for a minute would take of a budget what all others share.
+    Otherwise a variant that hangs for a minute in each of seven benchmarks uses up the budget that all others share.
     """
     of_cells = (track for cell in cells for track in reversed(cell.tracks.values()))
     hung = {track.label: track.name for track in of_cells if track.outcome.state is State.TIMED_OUT}
@@ -225,7 +225,7 @@ class Looking:
     def undecided(self, limit: int, tracks: Sequence[Track]) -> list[Track]:
         """Return the tracks that go on: what is not decided, what it is compared with, the twin and the limits.
 
-        Those that would need far more rounds than are left have none of their time: it goes where a decision is near.
+        Those that would need far more rounds than are left get none: the time goes where a decision is near.
         Those that were decided before are in the fit and in the family, as they are in the report. Rows that failed or
         timed out are not waited for.
         """
@@ -267,7 +267,7 @@ class Looking:
         return figures, compared_pairs(figures, resources.settings.baseline, resources.known.controls)
 
     def _show(self, name: str, compared: Mapping[Pair, Comparison], *, is_last: bool = False) -> None:
-        """Show a look, and whose ratio is also of how it was built."""
+        """Show a look, with the labels whose ratio also reflects how they were built."""
         resources, baseline = self.session.resources, self.session.resources.settings.baseline
         known, (track, *_) = resources.known, self.tracks[name]
         otherwise = (label for label, _ in compared if built_otherwise(known.images, label, baseline))

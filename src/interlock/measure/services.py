@@ -57,7 +57,7 @@ class HealthCheck:
 
 
 FIXED_RATE_LINE = '{"interlock_load"'
-# Latencies of a report's metadata: the percentile, and how many requests it takes for it to be an answer of its own.
+# Latencies of a report's metadata: the percentile, and the least number of requests that it takes.
 LATENCIES = {
     "latency_p50_s": (50, 1),
     "latency_p99_s": (99, 1),

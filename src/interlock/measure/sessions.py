@@ -52,9 +52,9 @@ class Resources:
     programs: frozenset[str] = frozenset()  # paths below workloads/ of the programs that cells have
     known: Interpreters = field(default_factory=Interpreters)
     resumes: Experiment | None = None  # what was measured before, if it goes on with an experiment that was ended
-    first_look_alone: bool = False  # the rounds end with it, nothing is profiled: other rows join, and all go on
+    first_look_alone: bool = False  # rounds end after it, nothing is profiled: other rows join, and all go on
     journal: Journal | None = None
-    # Raises EngineError if the engine is gone: what failed meanwhile failed for that.
+    # Raises EngineError if the engine is gone: what failed meanwhile failed because of that.
     require_answer: Callable[[], object] = lambda: None
     waiting: dict[str, list[Slot]] = field(default_factory=dict)  # for the next workload, by what they are known by
 

@@ -62,7 +62,7 @@ Function = tuple[str, int, str]
 Lines = Mapping[tuple[Function, int], int]
 Key = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 K = TypeVar("K")
-# What of a place of the profiler is no count.
+# Keys of the profiler's places that are not counts.
 WORDS = {"phase", "stack", "call", "operation"}
 
 

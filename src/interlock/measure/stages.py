@@ -52,7 +52,7 @@ def are_enough(built: Sequence[Built], baseline: str) -> bool:
 
 @dataclass
 class StagedRun:
-    """Builds and measures what is assigned, whose images are those that cannot be built, with the reason."""
+    """Builds and measures an assignment, whose images are so far those that cannot be built, with the reason."""
 
     engine: Engine
     assignment: Assignment

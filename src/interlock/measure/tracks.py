@@ -141,7 +141,7 @@ class Track:
     def take_over(self, calibrated: Track) -> None:
         """Take the loops of the track that calibrated: values of another length are other work.
 
-        Rows that calibrated by themselves had often twice the loops of their equals.
+        Rows that calibrated by themselves often had twice the loops of equal rows.
         """
         self.is_fed, self.loops, self.decisive_s = calibrated.is_fed, calibrated.loops, calibrated.decisive_s
 

@@ -93,7 +93,7 @@ def _swapped(  # noqa: PLR0913  the file, its folder, and what is asked
         warnings=tuple(replace(caveat, line=back.line_before(caveat.line)) for caveat in told),
         paths=tuple(
             replace(version, line=back.line_before(version.line), edited=version.edited and paths)
-            for version in versions.found
+            for version in versions.broken
         ),
         arguments=changes.arguments,
         only_images_of=tuple(chosen) if changes.only_images and not back.edits else (),

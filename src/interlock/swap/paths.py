@@ -168,7 +168,7 @@ VersionedInstruction = tuple[Instruction, list[VersionToken]]
 class BrokenVersions:
     """The versions that a swap breaks, and the instructions in which they can be edited, with all their versions."""
 
-    found: tuple[FoundVersion, ...]
+    broken: tuple[FoundVersion, ...]
     instructions: tuple[VersionedInstruction, ...] = ()
 
 

@@ -20,13 +20,25 @@ from interlock.analysis.pick.evidence import (
     measuring_command,
     shares_of,
 )
+from interlock.analysis.pick.own import own_pick
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError
 from interlock.results.answers import Whose
 from tests.builders import make_benchmark, make_built, make_settings, make_workload
-from tests.picks import SIX, Figures, catalog_of, experiment_of, make_evidence, queue, with_memory, workloads_of
+from tests.picks import (
+    SIX,
+    TODAY,
+    Figures,
+    catalog_of,
+    experiment_of,
+    make_evidence,
+    queue,
+    values_of,
+    with_memory,
+    workloads_of,
+)
 
 NAMES = ["download/one", "download/two", "locks/queue", "startup/pass"]
 FULL = {"cpython-3.13": dict.fromkeys(NAMES, SIX), "cpython-3.14": dict.fromkeys(NAMES, SIX)}
@@ -165,6 +177,30 @@ def test_the_first_experiment_that_has_everything_is_chosen() -> None:
     assert choose_experiment([poor, rich, shipped], wanting("download", "locks"), CATALOG) is rich
     assert choose_experiment([poor, rich, shipped], wanting("locks"), CATALOG) is poor
     assert choose_experiment([poor, shipped], wanting("download"), CATALOG) is shipped
+
+
+def chosen_alone(workload: str, benchmark: str, **changes: Any) -> RecordedExperiment:
+    """Return an experiment of one chosen benchmark of this workload."""
+    settings = make_settings(list(FULL), workloads=[workload], benchmarks={workload: [benchmark]})
+    figures = {label: {f"{workload}/{benchmark}": SIX} for label in FULL}
+    return recorded(figures, settings=settings, **changes)
+
+
+def test_an_experiment_of_chosen_benchmarks_answers_for_these_and_not_for_their_workload() -> None:
+    """The latest one would have answered for a whole workload by one benchmark of it."""
+    part, whole = chosen_alone("download", "one", name="2026-11-22-a"), recorded()
+    assert choose_experiment([part, whole], wanting("download"), CATALOG) is whole
+    assert choose_experiment([part, whole], wanting("download/one"), CATALOG) is part
+    with pytest.raises(UsageError, match=r"2026-11-22-a .* download\b"):
+        choose_experiment([part], wanting("download"), CATALOG)
+
+
+def test_an_experiment_of_chosen_benchmarks_has_a_pick_of_its_own_by_them() -> None:
+    experiment = chosen_alone("locks", "queue").experiment
+    values = values_of({label: {"locks/queue": SIX} for label in FULL})
+    picked = own_pick(experiment, values, CATALOG, TODAY)
+    assert picked is not None
+    assert [(share.workload, share.benchmark) for share in picked.shares] == [("locks", "queue")]
 
 
 def test_of_the_shipped_experiments_those_that_decide_come_before_those_that_compare_more() -> None:

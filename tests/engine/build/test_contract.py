@@ -153,14 +153,14 @@ def test_a_difference_is_a_failure_unless_it_is_declared_and_names_the_run_that_
 @pytest.mark.parametrize("name", ["venv", "zstd", "vnev"])
 def test_a_declaration_of_what_is_no_difference_is_stale_and_a_failure(name: str) -> None:
     found = judged(make_variant(differences={name: "not built"}))
-    assert found == {name: ContractFinding(name, ContractState.STALE, found[name].found, "not built")}
-    assert found[name].found
+    assert found == {name: ContractFinding(name, ContractState.STALE, found[name].difference, "not built")}
+    assert found[name].difference
     assert contract.failures(found.values()) == [found[name]]
 
 
 def test_a_check_without_an_answer_is_not_kept() -> None:
     answers = {run: {name: "" for name in NAMES if name != "readline"} for run in ("first", "second")}
-    assert judged(make_variant(), answers=answers)["readline"].found == contract.NO_ANSWER
+    assert judged(make_variant(), answers=answers)["readline"].difference == contract.NO_ANSWER
 
 
 @pytest.mark.parametrize(

@@ -147,9 +147,9 @@ def decide(evidence: Evidence) -> Ranking:
     """Exclude, rank, and decide whether to switch.
 
     The fastest contender that is shown to be faster than the baseline is chosen, even if another one ranks above it but
-    is not shown to be faster. One that is optimised otherwise is compared with what it is not like: it is not chosen,
-    unless nothing else meets the constraints. If the baseline itself fails a constraint, the fastest contender is
-    chosen. What was not measured is no reason to stay: where nothing else was, the answer is to measure.
+    is not shown to be faster. One whose build is optimised otherwise does not compare like with like: it is chosen
+    only if nothing else meets the constraints. If the baseline itself fails a constraint, the fastest contender is
+    chosen. What was not measured is no reason to stay: if nothing but the baseline was, the answer is to measure.
     """
     reasons = {label: exclusion_reasons(evidence, label) for label in evidence.labels}
     excluded = [Exclusion(label=label, reasons=why) for label, why in reasons.items() if why]

@@ -154,6 +154,10 @@ def missing_from(experiment: Experiment, criteria: Criteria, known: Workloads) -
     ]
     if missing:
         return f"did not measure {', '.join(missing)}"
+    chosen = experiment.settings.benchmarks
+    partly = [weight.name for weight in criteria.weights if weight.benchmark is None and weight.workload in chosen]
+    if partly:
+        return f"measured chosen benchmarks of {', '.join(partly)} alone"
     return _missing_cpus(experiment, criteria, known) or _missing_baseline(experiment, criteria, known)
 
 

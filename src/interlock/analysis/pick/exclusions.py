@@ -102,8 +102,8 @@ def _outcome(evidence: Evidence, label: str, key: BenchmarkKey) -> Outcome | Non
 def elsewhere_unmeasured(evidence: Evidence) -> list[str]:
     """Return the variants of the project that meet the constraints and that the experiment has not at all.
 
-    What this machine has already, and stands for another one where there are no containers, is none to run in
-    production.
+    A variant that this machine has already, and that stands for another one where there are no containers, is none to
+    run in production.
     """
     there = {split_label(label)[0] for label in evidence.labels}
     there |= {name for name, image in evidence.images.items() if image.outcome.state is not State.NOT_MEASURED}

@@ -40,7 +40,12 @@ def own_pick(experiment: Experiment, values: Values, catalog: Catalog, today: da
         return bool(missing_from(experiment, asked, catalog.workloads))
 
     if lacks(criteria):
-        each = [WorkloadWeight(name, None, 1.0) for name in experiment.settings.workloads]
+        settings = experiment.settings
+        each = [
+            WorkloadWeight(name, benchmark, 1.0)
+            for name in settings.workloads
+            for benchmark in settings.benchmarks.get(name) or [None]
+        ]
         criteria = replace(
             criteria, weights=tuple(weight for weight in each if not lacks(replace(criteria, weights=(weight,))))
         )

@@ -74,7 +74,7 @@ STANDING_WORDS = {
 
 
 def _gain(pick: Pick, row: Contender, speed: Estimate, standing: str = "") -> str:
-    """Return the throughput that was asked for, and of one without a GIL both sides: a reader must see which is his."""
+    """Return the throughput that was asked for, and without a GIL both sides: readers must see which is theirs."""
     asked = f"{standing}{throughput_text(speed, _on(pick), interval='')}"
     if row.sides is None:
         return asked

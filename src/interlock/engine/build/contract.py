@@ -44,11 +44,11 @@ class ContractState(StrEnum):
 
 @dataclass(frozen=True)
 class ContractFinding:
-    """What became of one check. `found` is empty if it is kept, `reason` if none is declared."""
+    """What became of one check. `difference` is empty if it is kept, `reason` if none is declared."""
 
     check: str
     verdict: ContractState
-    found: str = ""
+    difference: str = ""
     reason: str = ""
 
 
@@ -227,7 +227,7 @@ def require(results: Mapping[str, Sequence[ContractFinding]]) -> None:
             raise BuildError(
                 file=f"variants/{variant}.toml",
                 key=f"differences.{finding.check}",
-                found=f"{finding.verdict.value}: {finding.found}",
+                found=f"{finding.verdict.value}: {finding.difference}",
                 todo=TODO[finding.verdict],
             )
 
@@ -251,7 +251,7 @@ def _line(variant: str, finding: ContractFinding) -> Text | None:
             return None
         case ContractState.DIFFERENCE:
             return Text(f"{variant}: {finding.check}: {finding.reason}", style="dim")
-    return Text(f"{variant}: {finding.check}: {finding.verdict.value}: {finding.found}", style="red")
+    return Text(f"{variant}: {finding.check}: {finding.verdict.value}: {finding.difference}", style="red")
 
 
 PROGRAM = files("interlock.engine").joinpath("inside/contract.py").read_text(encoding="utf-8")

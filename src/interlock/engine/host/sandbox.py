@@ -119,6 +119,9 @@ class HostSandbox:
     def stop_service(self, folder: str) -> None:
         raise refused(Feature.SERVICES)
 
+    def kill_processes(self) -> None:
+        raise refused(Feature.SERVICES)
+
     def close(self) -> None:
         """Kill what an agent has started, and remove all that processes wrote."""
         end_all_in(self.folder)

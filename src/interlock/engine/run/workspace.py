@@ -107,6 +107,11 @@ class ContainerSandbox:
         with suppress(WorkloadError):
             self.commands.run(["sh", "-c", command])
 
+    def kill_processes(self) -> None:
+        # The agent of the command is killed too, so no answer comes.
+        with suppress(WorkloadError):
+            self.commands.run(["sh", "-c", "kill -s KILL -- -1"])
+
     def close(self) -> None:
         leftovers.remove(self.container)
 

@@ -1,4 +1,4 @@
-"""Commands: what is timed is a whole process, from its start to its end; what a limit of the machine is one too."""
+"""Commands: what is timed is a whole process, from its start to its end. Limits of the machine are commands too."""
 
 from __future__ import annotations
 

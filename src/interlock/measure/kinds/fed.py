@@ -141,9 +141,10 @@ def run_fed(kind: Kind, tracks: Sequence[Track], number: int, on_start: OnStart)
 
 
 def repeats_of(benchmark: Benchmark, values: int) -> int:
-    """Return how often a disturbed value may be repeated: CPU time is not disturbed, and what waits has less of it.
+    """Return how often a disturbed value may be repeated.
 
-    A process that is to give a single value may be able to do its work only once.
+    It is 0 by CPU time, which is not disturbed, and for threads that wait, which use less CPU time anyway. A process
+    that is to give a single value may be able to do its work only once.
     """
     return REPEATS if benchmark.threads == "one" and benchmark.clock == "wall" and values > 1 else 0
 
@@ -187,7 +188,7 @@ class Part:
         return None
 
     def await_ready(self, ahead: int = 0) -> None:
-        """Wait until all processes have warmed up, but so many of the last ones."""
+        """Wait until all processes have warmed up, except so many of the last ones."""
         for worker in self.workers[: len(self.workers) - ahead]:
             if not worker.begun:
                 self.do(worker, worker.begin)
@@ -207,9 +208,9 @@ class Part:
                     other.slot.replace()
 
     def end_all(self) -> list[Result]:
-        """Return how each process ended, but for those that somebody ended before their first value. They end at once.
+        """End all at once; return how each process ended, except those that were ended before their first value.
 
-        A report without a value is of a program that does not follow the protocol, unless nobody asked for one.
+        A report without a value comes from a program that does not follow the protocol, unless none was asked for.
         """
         asked = [worker.ended is not None or bool(worker.values) for worker in self.workers]
         for worker in self.workers:

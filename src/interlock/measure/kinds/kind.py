@@ -236,7 +236,7 @@ class Kind(ABC):
         raise NotImplementedError
 
     def unlisted(self) -> Workload:
-        """Return the workload with what carries the reason why its benchmarks are not known, where none are."""
+        """Return the workload with something to carry the reason if none of its benchmarks is known."""
         return self.workload
 
     # What its processes say.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -32,6 +32,8 @@ from interlock.results.experiments import Outcome, ProgramOutput, State
 # Each cell has a network namespace of its own: no other program can have this port.
 PORT = 8000
 HEALTHY_S = 20
+# After SIGTERM: a service that has not ended by then is killed.
+STOP_S = 20
 # How much longer than its duration a load may take.
 MARGIN_S = 30
 # How many characters of a wrong answer are shown.
@@ -242,7 +244,7 @@ class Service(Program):
 
     @contextmanager
     def running(self, track: Track, turns: int = 1) -> Iterator[Running]:
-        """Start the service and stop it after the block, unless it has ended; its deadline is that of so many turns."""
+        """Start the service and stop it after the block, or kill it; its deadline is that of so many turns."""
         if self.workload.load is None:
             raise WorkloadError(
                 file=self.workload.file, key="load", found="is missing for a service", todo="Add [load]."
@@ -256,3 +258,6 @@ class Service(Program):
                 yield service
             finally:
                 service.stop()
+                wait([run], STOP_S)
+                if not run.done():
+                    sandbox.kill_processes()

@@ -37,9 +37,9 @@ MEMORY, RATE, UNIT_CPU = "memory_bytes", "units_per_s", "unit_cpu_s"
 SERVICE_CPUS, LOAD_CPUS = "service_cpus", "load_cpus"
 # A service is quiet once it uses less of a CPU than this between two looks, or little more than it ever used.
 QUIET_CPUS, QUIET_FACTOR, LOOK_S = 0.1, 1.5, 0.25
-# It is steady once two slices of load in a row differ by less than this, or by what so few requests scatter.
+# It is steady once two slices of load in a row differ by less than this, or by no more than so few requests vary.
 STEADY, MOST_SLICES = 0.1, 12
-# A slice has about so many requests at least, a round so many turns, of which a dear start has more.
+# The least requests of a slice, and the least and most turns of a round: an expensive start has more turns.
 SLICE_REQUESTS, LEAST_TURNS, MOST_TURNS, TURNS_SHARE, OTHER_LOADS_S = 50, 3, 10, 0.25, 6.0
 
 
@@ -143,7 +143,7 @@ class UserService:
                 return used, True
 
     def load(self) -> Loaded:
-        """Put one slice of load on it; the whole load if nothing answers it: a machine may stand still for a second."""
+        """Put one slice of load on it; the whole load if a slice gets no answer: a machine may stall for a second."""
         words, slice_s = self.user.load or [], self.user.probed.slice_s
         if not is_wrk(words):
             ran, service_s, load_s = self._put(words)
@@ -189,7 +189,7 @@ def probed(user: UserWork, ready: Ready, cpus: int) -> Probed:
         turns = min(max(LEAST_TURNS, round(wanted_s / slice_s)), MOST_TURNS)
     else:
         turns = max(1, min(LEAST_TURNS, round(OTHER_LOADS_S / last[-1].duration_s)))
-    # A dear start is worth more turns.
+    # An expensive start is worth more turns.
     start_s = ready.healthy_s + (ready.quiet_s or user.healthy_within_s)
     worth = round(TURNS_SHARE * start_s / (slice_s or last[-1].duration_s))
     used = sum(loaded.service_s for loaded in last) / taken_s
@@ -214,7 +214,7 @@ class Kept:
     slices: list[Loaded] = field(default_factory=list)
 
     def make_ready(self) -> None:
-        """Wait until it is ready; what it never is stands beside its figures."""
+        """Wait until it is ready; record beside its figures what it never became."""
         with self._at_work():
             self.ready = self.service.ready()
         limits = {
