@@ -1,4 +1,4 @@
-"""What a file of claims says, and one of questions whose answers have figures."""
+"""The contents of a file of claims, and of a file of questions whose answers have figures."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ClaimMetric(StrEnum):
     WORK_SYS = "work-sys"  # the kernel's CPU seconds of the timed work alone
     FUTEX = "futex"  # calls per unit of work
     SYSCALLS = "syscalls"
-    WORKS = "works"  # 1 where the benchmark ends and its work was done, 0 where not
-    DETAIL = "detail"  # a second figure of the benchmark, in answers alone
+    WORKS = "works"  # 1 if the benchmark ends and its work was done, else 0
+    DETAIL = "detail"  # a second figure of the benchmark, only in answers
 
     @property
     def counted(self) -> bool:

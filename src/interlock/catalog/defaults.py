@@ -15,7 +15,7 @@ from interlock.errors import CatalogError
 
 PYPROJECT, OWN_FILE = "pyproject.toml", "interlock.toml"
 TABLE = "tool.interlock"
-# Says without a TOML reader whether there is a table to read.
+# Tells without a TOML reader whether there is a table to read.
 HEADING = re.compile(r"^\s*\[\s*tool\s*\.\s*interlock\s*[.\]]", re.MULTILINE)
 
 
@@ -54,14 +54,14 @@ class Defaults(Data):
     audit: AuditDefaults = AuditDefaults()
 
     def options(self, command: str) -> dict[str, tuple[str, Any]]:
-        """Return what a command's parameters are by default, by their names, with the keys that say so."""
+        """Return a command's defaults by parameter, each with the key that sets it."""
         audit, trial = self.audit, self.trial
         weights = [f"{name}={weight:g}" for name, weight in self.workloads.items()]
         names = list(dict.fromkeys(name.partition("/")[0] for name in self.workloads))
         variants = ("variants", ",".join(self.variants))
-        # `audit` has no modes: they are of how an interpreter is started.
+        # `audit` has no modes, because they only say how an interpreter is started.
         plain = ("variants", ",".join(dict.fromkeys(label.partition("+")[0] for label in self.variants)))
-        # What `matrix` compares with is one of its rows.
+        # The baseline of `matrix` is one of its rows.
         rows = ("variants", ",".join(dict.fromkeys([DEFAULT_BASELINE, *self.variants]) if self.variants else ()))
         by_command: dict[str, dict[str, tuple[str, Any]]] = {
             "pick": {"workload": ("workloads", weights), "cpus": ("cpus", self.cpus)},
@@ -73,11 +73,11 @@ class Defaults(Data):
 
 
 def own_table(folder: Path) -> Path | None:
-    """Return the file of a folder that has the defaults; None without one, CatalogError for two."""
+    """Return the file in a folder that has the defaults; None without one, CatalogError for two."""
     own, pyproject = folder / OWN_FILE, folder / PYPROJECT
     try:
         has_table = bool(HEADING.search(untrusted.read_text(pyproject)))
-    except (OSError, UnicodeDecodeError):  # not Interlock's to read
+    except (OSError, UnicodeDecodeError):  # not a file for Interlock
         has_table = False
     if has_table and own.is_file():
         problem = f"{PYPROJECT} has [{TABLE}] too"

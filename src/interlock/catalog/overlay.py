@@ -1,4 +1,4 @@
-"""One folder of links to what the package brings and to what a user's folder adds or replaces by name."""
+"""One folder with links to the package's files and to those that a user's folder adds or replaces by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# Tables of several names: a user's file adds to the package's or overrides by name, so it lies beside it in `OWN`.
+# Files with a table for each name. A user's file adds tables or overrides them by name, so it lies beside, in `OWN`.
 SHARED_FILES = ("bases", "families", "differences", "sources", "published", "optimisations")
 TABLES = (
     *(f"variants/{name}.toml" for name in SHARED_FILES),
@@ -21,7 +21,7 @@ FOLDERS = ("variants", "workloads")
 
 @dataclass(frozen=True)
 class OwnFile:
-    """A file of the user's folder, by its path there, and whether the package's of the same name is left out for it."""
+    """A file of the user's folder, by its path there, and whether it replaces the package's file of the same name."""
 
     path: Path
     name: str
@@ -48,7 +48,7 @@ def own_files(installed: Path, own: Path) -> list[OwnFile]:
 
 
 def lay(installed: Path, own: Path, cache: Path) -> Path:
-    """Return a folder of the cache with links to both; it is made once for the same names."""
+    """Return a folder of the cache with links to both; the same names share a folder, made once."""
     links = {name: installed / name for name in _names(installed, (*FOLDERS, "dockerfiles", "playbooks"))}
     for file in own_files(installed, own):
         links[f"{OWN}/{file.name}" if file.name in TABLES else file.name] = file.path
@@ -76,5 +76,5 @@ def _make(folder: Path, links: dict[str, Path]) -> None:
         (made / name).symlink_to(target)
     try:
         made.rename(folder)
-    except OSError:  # the other one was first
+    except OSError:  # the other process was first
         shutil.rmtree(made)

@@ -59,7 +59,7 @@ class Catalog(Data):
     trained: dict[str, TrainedProfile] = {}
 
     def at(self, versions: Mapping[str, str]) -> Catalog:
-        """Return the catalog with these variants at these versions, of what they may be built from."""
+        """Return the catalog with these variants at these of the versions that they may be built from."""
         variants = {
             name: variant.at(versions[name]) if versions.get(name) in variant.versions else variant
             for name, variant in self.variants.items()
@@ -68,7 +68,7 @@ class Catalog(Data):
 
 
 def check_consistency(catalog: Catalog) -> None:
-    """Raise CatalogError for the first reference to nothing, reserved name, tag of two variants or file of two sums."""
+    """Raise CatalogError for a dangling reference, a reserved name, a tag of two variants or a file with two sums."""
     _check_reserved_names(catalog)
     _check_references(catalog)
     _check_tags(catalog)
@@ -77,7 +77,7 @@ def check_consistency(catalog: Catalog) -> None:
 
 
 def _check_reserved_names(catalog: Catalog) -> None:
-    """Require that a name means one thing: limits are stored as a variant's, twins as a mode's."""
+    """Refuse names that would mean two things: limits are stored under a variant's name, twins under a mode's."""
     reserved = [
         (f"variants/{LIMIT}.toml", "name", LIMIT, LIMIT in catalog.variants),
         *(
@@ -91,7 +91,7 @@ def _check_reserved_names(catalog: Catalog) -> None:
 
 
 def _check_rights(catalog: Catalog) -> None:
-    """Raise CatalogError for a workload whose benchmarks or limits use what it does not ask for."""
+    """Raise CatalogError for a workload whose benchmarks or limits use a right that it does not ask for."""
     for workload in catalog.workloads.values():
         for right, why in _needed_rights(workload).items():
             if right not in workload.rights:
@@ -105,9 +105,9 @@ def _check_rights(catalog: Catalog) -> None:
 
 
 def _needed_rights(workload: Workload) -> dict[Right, str]:
-    """Return what a workload has to ask for, and why.
+    """Return the rights that a workload has to ask for, each with the reason.
 
-    The kernel tells a file's owner alone what of it is in memory, which cold benchmarks have to know.
+    Cold benchmarks have to know which parts of a file are in memory, and the kernel tells that only to its owner.
     """
     needed: dict[Right, str] = {}
     if any(benchmark.cold for benchmark in workload.benchmarks):
@@ -150,7 +150,7 @@ def _check_tags(catalog: Catalog) -> None:
 
 
 def _check_sums(catalog: Catalog) -> None:
-    """Require one SHA-256 for each file name, wherever it is declared: a slip in one of several copies is caught."""
+    """Require one SHA-256 for each file name, wherever it is declared, to catch a slip in one of several copies."""
     declared: list[tuple[str, str, Download]] = [
         *((SOURCES, f"sources.{name}.sha256", source) for name, source in catalog.sources.sources.items()),
         *((variant.file, "sha256", download) for variant in catalog.variants.values() for download in variant.fetched),
@@ -212,7 +212,7 @@ def load_claims_file(root: Path, file: Path | None = None) -> ClaimsFile:
 
 
 def load_questions(root: Path) -> list[Question]:
-    """Return the questions that the page of findings answers; none of a project without any."""
+    """Return the questions that the page of findings answers; none if the project has none."""
     path = root / QUESTIONS
     return parse(root, path, QuestionsFile, read_toml(root, path)).questions if path.is_file() else []
 
@@ -248,7 +248,7 @@ def complete(
     differences: Iterable[Difference],
     optimisations: Mapping[str, Optimisation],
 ) -> dict[str, Variant]:
-    """Return the variants with their sources and with what they share: builds, optimisations, differences of a kind."""
+    """Return the variants with their sources and what they share: builds, optimisations, differences by kind."""
     named = {name: _with_sources(root, name, files, known, optimisations) for name in files}
     return {name: _with_differences(variant, differences) for name, variant in named.items()}
 
@@ -268,7 +268,7 @@ def _with_differences(variant: Variant, differences: Iterable[Difference]) -> Va
     return variant.model_copy(update={"differences": {**kept, **variant.differences}})
 
 
-# What a variant takes of the one whose build it starts from.
+# What a variant takes from the one whose build it starts from.
 SHARED = ("source", "interpreter", "libraries", "build_packages", "optimise")
 
 
@@ -279,7 +279,7 @@ def _with_sources(
     known: Sources,
     optimisations: Mapping[str, Optimisation],
 ) -> Variant:
-    """Return the variant that a file declares, its own or its owner's sources filled in."""
+    """Return the variant that a file declares, with its sources, or its owner's, filled in."""
     file, path = files[name], f"variants/{name}.toml"
     _require_one_version(path, file)
     given = {key: getattr(file, key) for key in file.model_fields_set}
@@ -306,7 +306,7 @@ def _with_sources(
 
 
 def _require_one_version(path: str, file: VariantFile) -> None:
-    """Require `source` of what is compiled and `version` of what others built; build_of has both from its owner."""
+    """Require `source` if it is compiled and `version` if others built it; with build_of both are the owner's."""
     needed = "source" if file.interpreter is not None else None if file.build_of is not None else "version"
     for key in ("source", "version"):
         value = getattr(file, key)
@@ -351,7 +351,7 @@ def _check_files(root: Path, catalog: Catalog) -> None:
             raise CatalogError(file=file, key=key, found=f"{path} does not exist", todo=todo)
 
 
-# Where hatch_build.py puts the project's folders in what is installed; a clone has none.
+# Where hatch_build.py puts the project's folders in an installed package; a clone has none.
 INSTALLED = Path(__file__).parents[1] / "data"
 
 
@@ -368,7 +368,7 @@ def find_root(start: Path) -> Path:
 
 
 def require_programs(root: Path, workloads: Iterable[Workload]) -> None:
-    """Raise CatalogError for the first program that a workload names and that is not there."""
+    """Raise CatalogError for the first program that a workload names and that does not exist."""
     for workload in workloads:
         for program in dict.fromkeys([workload.program, *map(workload.program_of, workload.benchmarks)]):
             if program is not None and not (root / "workloads" / program).exists():
@@ -382,8 +382,8 @@ def require_programs(root: Path, workloads: Iterable[Workload]) -> None:
 class ProjectPaths:
     """Where the project's files are read from, and the user's cache folder.
 
-    Outside a clone the files are those that are installed with Interlock, and `home` is the folder of results/: the
-    user's own with variants/ or workloads/, whose files are in `own`, else the user's data folder.
+    Outside a clone the files are those installed with Interlock, and `home` is the folder that has results/: the user's
+    own folder with variants/ or workloads/ (then `own` has its files), else the user's data folder.
     """
 
     root: Path
@@ -393,7 +393,7 @@ class ProjectPaths:
 
     @property
     def is_clone(self) -> bool:
-        """Return whether the project's files are the user's to change."""
+        """Return whether the project's files are a clone, which the user may change."""
         return self.home is None
 
     @property
@@ -408,7 +408,7 @@ class ProjectPaths:
 
     @staticmethod
     def find() -> ProjectPaths:
-        """Return the paths of the clone around the current folder, or else of what is installed."""
+        """Return the paths of the clone around the current folder, or else of the installed package."""
         try:
             return ProjectPaths(find_root(Path.cwd()), cache_folder())
         except UsageError:
@@ -434,5 +434,5 @@ def cache_folder() -> Path:
 
 
 def _user_folder(variable: str, usual: str) -> Path:
-    """Return Interlock's folder in one of the XDG base directory specification."""
+    """Return Interlock's folder in one of the folders of the XDG Base Directory Specification."""
     return Path(os.environ.get(variable) or usual).expanduser() / "interlock"

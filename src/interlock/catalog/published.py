@@ -1,4 +1,4 @@
-"""What variants/published.toml says: the images of variants that a registry has for everybody, by digest."""
+"""The contents of variants/published.toml: variants' images that a registry has for everybody, by digest."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Published(Data):
 
     @property
     def repository(self) -> str:
-        """Return the name of all images of variants in its registry."""
+        """Return the name that the images of all variants have in its registry."""
         return f"{self.registry}/python"
 
     @property
@@ -45,7 +45,7 @@ class Published(Data):
 
 
 def load_published(root: Path, variants: Mapping[str, Variant], file: str = FILE) -> dict[str, Published]:
-    """Return the published images by variant; CatalogError for a wrong one, or one of a variant that is not known."""
+    """Return the published images by variant; CatalogError for a wrong entry or an unknown variant."""
     tables = load_table(root, file, Published)
     for name, table in tables.items():
         if name not in variants:
@@ -74,6 +74,6 @@ def written(published: Mapping[str, Published]) -> str:
 
 
 def _table(image: Published) -> str:
-    """Return the table of an image, whose values are written in TOML as in JSON."""
+    """Return the table of an image; its values are written as JSON, which here is TOML too."""
     values = image.model_dump(exclude={"name"})
     return "".join([f'["{image.name}"]\n', *(f"{key} = {json.dumps(value)}\n" for key, value in values.items())])

@@ -1,4 +1,4 @@
-"""Reading the project's TOML files into models; what is wrong is one error with file, key and what to do."""
+"""Reads the project's TOML files into models; anything wrong gives one error with file, key and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Item = TypeVar("Item", bound=BaseModel)
 
 
 def name_of(root: Path, path: Path) -> str:
-    """Return how errors name a file: below `root`, or as it was given if it is elsewhere."""
+    """Return a file's name for errors: its path below `root`, or as it was given if it is elsewhere."""
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
@@ -32,12 +32,12 @@ def read_toml(root: Path, path: Path) -> dict[str, Any]:
         raise CatalogError(
             file=name, found=f"cannot be read: {error.strerror}", todo="Name a file, or shorten it."
         ) from None
-    except (ValueError, RecursionError) as error:  # other bytes, a number of 5,000 digits
+    except (ValueError, RecursionError) as error:  # not UTF-8, or a number of 5,000 digits
         raise CatalogError(file=name, found=f"not valid TOML: {error}", todo="Correct the syntax there.") from None
 
 
 def read_sections(root: Path, file: str) -> dict[str, Any]:
-    """Return the sections of a file, as [claims.NAME] is in `claims`; in each the user's own are added, or win."""
+    """Return a file's sections (`claims` has each [claims.NAME]); the user's own tables are added, or win."""
     known, own = _with_own(root, file)
     both = [key for key in known.keys() & own.keys() if isinstance(known[key], dict) and isinstance(own[key], dict)]
     return known | own | {key: known[key] | own[key] for key in both}
@@ -49,7 +49,7 @@ def _with_own(root: Path, file: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def load_table(root: Path, file: str, item: type[Item]) -> dict[str, Item]:
-    """Return the items of a file that has one table for each; those of the user's own file are added, or win."""
+    """Return the items of a file with one table for each; those of the user's own file are added, or win."""
     path, items = root / file, {}
     known, own = _with_own(root, file)
     for name, value in (known | own).items():
@@ -63,24 +63,24 @@ def load_table(root: Path, file: str, item: type[Item]) -> dict[str, Item]:
 
 
 def load_files(root: Path, folder: str, item: type[Item], shape: type[BaseModel]) -> dict[str, Item]:
-    """Return the items of a folder that has one file for each, which must fit `shape`: the name is the file's own."""
+    """Return the items of a folder with one file for each, which names it; every file must fit `shape`."""
     items = {}
     for path in sorted((root / folder).glob("*.toml"), key=lambda path: path.stem):
         if f"{folder}/{path.name}" not in TABLES:
             data = read_toml(root, path)
             if not data.keys() <= shape.model_fields.keys():
-                parse(root, path, shape, data)  # refuses the first of the others
+                parse(root, path, shape, data)  # raises for the first other key
             named = {"name": path.stem} if "name" in item.model_fields else {}
             items[path.stem] = parse(root, path, item, {**data, **named})
     return items
 
 
 def parse(root: Path, path: Path, item: type[Item], data: dict[str, Any], prefix: str = "") -> Item:
-    """Return the item that the data of a file make; CatalogError names the first key that is wrong."""
+    """Return the item made from a file's data; CatalogError names the first key that is wrong."""
     try:
         return item.model_validate(data)
     except ValidationError as error:
-        # Of a key with a typo the one that is there says more than the one that is missing for it.
+        # If a key has a typo, the unknown key says more than the key that is missing because of it.
         first = min(error.errors(), key=lambda wrong: wrong["type"] != "extra_forbidden")
         key = prefix + ".".join(str(part) for part in first["loc"])
         schema = item.model_json_schema()
@@ -115,7 +115,7 @@ def _schema_of(schema: dict[str, Any], location: Iterable[int | str]) -> dict[st
 
 
 def _resolved(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    """Return the part without a reference, and of a choice the first one; the description is the key's own."""
+    """Return the part with references resolved, the first of a choice; the description stays the key's own."""
     inner = part.get("anyOf", [part])[0]
     if "$ref" in inner:
         inner = schema["$defs"][inner["$ref"].rpartition("/")[2]]

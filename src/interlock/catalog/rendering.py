@@ -1,4 +1,4 @@
-"""Variants and templates -> the generated files of dockerfiles/ and the JSON Schemas. Pure."""
+"""Renders variants and templates into the generated files of dockerfiles/ and the JSON Schemas. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEMPLATES = {
     SourceKind.IMAGE: {"Dockerfile": "Dockerfile-image.j2"},
 }
 OPTIMISE = "optimise.sh"
-# Templates that give two variants with a shared build the same bytes, so that the engine builds it once.
+# Templates that give two variants with a shared build the same bytes, so that the engine builds only once.
 SHARED = {"build.sh.j2"}
 
 
@@ -46,7 +46,7 @@ def helper_files(texts: FileTexts) -> dict[str, str]:
 
 
 def profiles_of(variant: Variant, catalog: Catalog, texts: FileTexts) -> list[TrainedProfile]:
-    """Return the stored profiles that fit a variant at its version, of one compiler and machine each."""
+    """Return the stored profiles that fit a variant at its version, each for one compiler and machine."""
     recipe = recipe_of(variant, {"patches": texts.patches, "steps": texts.steps})
     return [profile for profile in catalog.trained.values() if recipe is not None and profile.fits(recipe)]
 
@@ -59,7 +59,7 @@ def stored_profiles(variant: Variant, catalog: Catalog, texts: FileTexts) -> dic
 
 
 def render(variant: Variant, catalog: Catalog, texts: FileTexts) -> dict[str, str]:
-    """Return the files of dockerfiles/<variant>/ but the copies of profiles, by path below it."""
+    """Return the files of dockerfiles/<variant>/ except the copies of profiles, by path below it."""
     build_files = _files(variant, texts, "patches", "prepare", "signature.key")
     finish_files = _files(variant, texts, "finish.steps")
     sources = [variant.at(version) for version in variant.versions]
@@ -89,7 +89,7 @@ def render(variant: Variant, catalog: Catalog, texts: FileTexts) -> dict[str, st
 
 @lru_cache(maxsize=1)
 def _environment(templates: frozenset[tuple[str, str]]) -> Environment:
-    """Return what compiles these templates once, for all variants: compiling takes four times as long as filling in."""
+    """Return the templates compiled once for all variants, because compiling takes four times as long as filling in."""
     return Environment(
         loader=DictLoader(dict(templates)),
         undefined=StrictUndefined,
@@ -112,13 +112,13 @@ def _files(variant: Variant, texts: FileTexts, *keys: str) -> dict[str, str]:
 
 
 def provenance(variant: Variant) -> dict[str, str]:
-    """Return labels that say what an image is made of: those of the OCI image specification, and ours."""
+    """Return labels that say what an image is made from: those of the OCI image specification, and ours."""
     licence, *flags = common_labels(variant).items()
     return dict([licence, *source_labels(variant).items(), *flags])
 
 
 def common_labels(variant: Variant) -> dict[str, str]:
-    """Return those labels that all versions of a variant have."""
+    """Return the labels that are the same for all versions of a variant."""
     labels = {"org.opencontainers.image.licenses": variant.licence}
     if variant.interpreter:
         flags = " ".join([*variant.optimise.configure, *variant.interpreter.configure])
@@ -129,7 +129,7 @@ def common_labels(variant: Variant) -> dict[str, str]:
 
 
 def source_labels(variant: Variant) -> dict[str, str]:
-    """Return those labels that name the source, which each version of a variant has its own of."""
+    """Return the labels that name the source, which differ between versions of a variant."""
     if variant.interpreter is None:
         return {}
     return {
@@ -139,7 +139,7 @@ def source_labels(variant: Variant) -> dict[str, str]:
 
 
 def quote(word: str) -> str:
-    """Return a word of a shell script in which only $PREFIX is expanded: the model refuses all else."""
+    """Return a word quoted for a shell script. Only $PREFIX is expanded: the model refuses all else."""
     return f'"{word}"'
 
 

@@ -1,4 +1,4 @@
-"""The names of variants and workloads that an option asks for, and the words that stand for many."""
+"""Resolves the names of variants and workloads in an option, and the words that stand for many names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def named_benchmark(known: Mapping[str, Workload], text: str) -> tuple[str, str]
 def select_benchmarks(known: Mapping[str, Workload], wanted: Sequence[str]) -> dict[str, list[str]]:
     """Return the benchmarks that are named as WORKLOAD/BENCHMARK, in their workload's order, by workload.
 
-    A workload that is named without one is measured whole. UsageError for a name that does not exist.
+    A workload named without a benchmark is measured whole. UsageError for a name that does not exist.
     """
     named: dict[str, set[str]] = {}
     for workload, benchmark in (named_benchmark(known, text) for text in wanted if "/" in text):

@@ -1,4 +1,4 @@
-"""Services that are measured: the load on those of workloads, and what a trial does with a user's own image."""
+"""Services that are measured: the load on a workload's service, and what a trial does with a user's own image."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ServiceAddress(Data):
     port: int
     path: str = "/"
     host: str = ""
-    any_answer: bool = False  # whether it is healthy once it answers at all, whatever the status
+    any_answer: bool = False  # whether any answer shows that it is healthy, whatever the status
 
     def base(self, address: str) -> str:
         """Return the URL without a path; `address` is the container's."""
@@ -39,7 +39,7 @@ class ServiceAddress(Data):
 
 
 def cpus_in(text: str, cores: int) -> int:
-    """Return how many CPUs these are in the engine's words, as 1-3; empty are all of so many cores."""
+    """Return how many CPUs a text in the engine's syntax names, such as 1-3; an empty text means all `cores`."""
     first, _, last = text.partition("-")
     return int(last or first) - int(first) + 1 if first else cores
 
@@ -47,9 +47,9 @@ def cpus_in(text: str, cores: int) -> int:
 class Probed(Data):
     """How a service is loaded and decided, as the user's own showed before anything was timed."""
 
-    slice_s: int | None = None  # of wrk; None: a slice is the load as it was given
+    slice_s: int | None = None  # how long wrk runs in a slice; None: a slice is the whole load as it was given
     turns: int = 1  # slices of each row in a round
-    idle_cpus: float = 0.0  # what it uses without load, if it never gets quiet
+    idle_cpus: float = 0.0  # CPUs that it uses without load, if it never gets quiet
     decides: Literal["time", "cpu"] = "time"  # per unit of work: CPU time where the load does not fill the service
 
 

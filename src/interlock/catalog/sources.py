@@ -1,4 +1,4 @@
-"""What is fetched, and what variants/sources.toml says: each source once, who vouches for it, and the channels."""
+"""What builds fetch, and the contents of variants/sources.toml: every source, who vouches for it, and the channels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Url = Annotated[str, StringConstraints(pattern=r"^https://[A-Za-z0-9._/~-]+$")]
 
 
 def host_of(place: str) -> str:
-    """Return whom a place, or the URL that it stands for, asks: a host, Debian's pool or pip's index."""
+    """Return whom a place, or the URL that it stands for, is asked from: a host, Debian's pool or pip's index."""
     if place.startswith("pip/"):
         return "pip's index"
     return "apt's mirror" if "/pool/" in f"/{place}" else urlsplit(place).netloc or place
@@ -70,7 +70,7 @@ class Download(Data):
 
     @property
     def as_download(self) -> dict[str, Any]:
-        """Return what of it is a download's, by key: what has it too is built from it."""
+        """Return those of its keys and values that a download has; what has the same ones is built from it."""
         return {key: getattr(self, key) for key in Download.model_fields}
 
 
@@ -140,7 +140,7 @@ class Sources(Data):
         return self
 
     def releases(self, name: str) -> list[Release]:
-        """Return the releases that a channel names, the newest first, or the one source of this name; else none."""
+        """Return a channel's releases, the newest first, or the one source of this name; none if there is neither."""
         names = self.channels.get(name) or ([name] if name in self.sources else [])
         return [self.sources[release] for release in names]
 
@@ -156,7 +156,7 @@ class Sources(Data):
 
 
 def load(root: Path) -> Sources:
-    """Return what variants/sources.toml says, with what the user's own file of this name adds or replaces by name.
+    """Return what variants/sources.toml says; the user's own file of this name adds or replaces sources by name.
 
     Raises CatalogError for the first thing that is wrong, with its file and key.
     """

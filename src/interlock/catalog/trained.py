@@ -1,8 +1,8 @@
-"""What variants/profiles/ has: the profiles of optimisation that trainings left, and exactly what each serves.
+"""The contents of variants/profiles/: the profiles of optimisation that trainings left, and what each one serves.
 
-A compiler that is given a profile needs no training of its own, and makes the same code each time. It fits the source,
-the flags, the compiler and the machine that it was trained with; gcc drops it for every function that differs, and the
-interpreter's loop is among them from one patch release to the next.
+A compiler that is given a profile needs no training of its own, and makes the same code each time. A profile fits the
+source, the flags, the compiler and the machine that it was trained with. gcc drops it for every function that differs,
+and from one patch release to the next the interpreter's loop is such a function.
 """
 
 from __future__ import annotations

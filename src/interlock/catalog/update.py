@@ -1,4 +1,4 @@
-"""Newer releases than variants/ has: which are taken and why, and the texts that name them. Writes nothing."""
+"""Finds newer releases than variants/ has, decides which to take and why, and returns the new texts. Writes nothing."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from interlock.errors import CatalogError, UpstreamError
 from interlock.untrusted import MOST_TEXT, read_text
 
 BASES = "variants/bases.toml"
-# Of the releases that a list names, so many are asked for: it may name thousands.
+# How many of a list's releases are asked for at most: it may name thousands.
 MOST_TRIED = 5
-# What ends a table's text and is about the next one.
+# The end of a table's text that is about the next table.
 TAIL = re.compile(r"(\n[ \t]*(#.*)?)*\Z")
-# An archive of python-build-standalone, in its URL and in the list of sums that each of its releases has.
+# The name of an archive of python-build-standalone, in its URL and in the list of sums of each release.
 NAMED = r"cpython-(?P<version>\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?)\+(?P<date>\d{8})-(?P<build>[\w.-]+)"
 PREBUILT = re.compile(rf"/{NAMED}$")
 PREBUILT_SUM = re.compile(rf"^(?P<sha256>[0-9a-f]{{64}}) [ *]{NAMED}$", re.MULTILINE)
 PREBUILT_SUMS = "https://github.com/astral-sh/python-build-standalone/releases/latest/download/SHA256SUMS"
-# By version, Debian's sum where there is one.
+# New releases by version, with Debian's sum if there is one.
 News = Mapping[str, DebianSum | None]
-# The digest that a registry has for a name; None if it has none or does not answer.
+# Returns the digest that a registry has for a name; None if it has none or does not answer.
 DigestOf = Callable[[str], str | None]
 
 
@@ -43,11 +43,11 @@ class Updates:
     lines: list[str] = field(default_factory=list)
 
     def read(self, file: str) -> str:
-        """Return a file's text as it is to be."""
+        """Return a file's text with the changes so far."""
         return self.texts.get(file) or read_text(self.root / file)
 
     def change(self, file: str, text: str, line: str) -> None:
-        """Note the text that a file is to have."""
+        """Note a file's new text, and a line about the change."""
         self.texts[file] = text
         self.lines.append(f"{file}: {line}")
 
@@ -71,7 +71,7 @@ def ask(upstream: Upstream) -> News:
 
 
 def _newer(version: str, news: News) -> list[str]:
-    """Return the newest few of the same line that are newer, the newest first."""
+    """Return the few newest releases of the same line that are newer than `version`, the newest first."""
     newer = [listed for listed in news if _line(listed) == _line(version) and Number(listed) > Number(version)]
     return sorted(newer, key=Number, reverse=True)[:MOST_TRIED]
 
@@ -83,7 +83,7 @@ def _line(version: str) -> str:
 def update_sources(updates: Updates, channels: Sequence[str], pinned: set[str], news: News, upstream: Upstream) -> None:
     """Move channels on to their newest releases that somebody vouches for.
 
-    A channel keeps one fallback. A source that no channel and no variant (`pinned`) names any more is left out.
+    A channel keeps one fallback. A source that neither a channel nor a variant (`pinned`) names any more is left out.
     """
     for channel in channels:
         known = parse(updates.root, tomllib.loads(updates.read(FILE)))
@@ -112,9 +112,9 @@ def _newest(head: Release, news: News, upstream: Upstream) -> Release | None:
 
 
 def _vouched(draft: Release, debian: DebianSum | None, upstream: Upstream) -> dict[str, str] | None:
-    """Return a release's sum and who says it; None if nobody does whose word counts.
+    """Return a release's sum and who vouches for it; None if nobody whose word counts does.
 
-    UpstreamError for a file that is not what its signature or Debian's index says.
+    UpstreamError for a file that contradicts its signature or Debian's index.
     """
     fetched = upstream.fetch(draft.places)
     if fetched is None:
@@ -130,7 +130,7 @@ def _vouched(draft: Release, debian: DebianSum | None, upstream: Upstream) -> di
 
 
 def _fallback(listed: Mapping[str, Release], upstream: Upstream) -> str:
-    """Return the newest release that can be had, first from Debian: upstream has the taken one anyway."""
+    """Return the newest release that can be had. Debian's come first, because upstream has the taken one anyway."""
     for prefix in ("pool/", ""):
         for name, release in listed.items():
             if upstream.answers([place for place in release.places if place.startswith(prefix)]):
@@ -143,9 +143,9 @@ def _renamed(text: str, old: str, new: str) -> str:
 
 
 def _rewritten(text: str, channel: str, known: Sources, after: Sources) -> str:
-    """Return the file's text with a channel's new release in front of its old head, without sources that are gone.
+    """Return the file's text with a channel's new release before its old head, and without sources that are gone.
 
-    The new table is written as the head's is; comments stay, also those between a table that goes and the next one.
+    The new table is written like the head's. Comments stay, even those between a table that goes and the next one.
     """
     head = known.channels[channel][0]
     old, new = known.sources[head], after.sources[after.channels[channel][0]]
@@ -167,7 +167,7 @@ def _rewritten(text: str, channel: str, known: Sources, after: Sources) -> str:
 
 
 def update_bases(updates: Updates, bases: Mapping[str, Base], digest_of: DigestOf) -> None:
-    """Move bases on to the images that their registries have by the same names now."""
+    """Move bases on to the images that their registries now have under the same names."""
     for name, base in bases.items():
         tag, _, old = base.reference.partition("@")
         new = digest_of(tag)
@@ -176,7 +176,7 @@ def update_bases(updates: Updates, bases: Mapping[str, Base], digest_of: DigestO
 
 
 def update_image(updates: Updates, variant: Variant, news: News, digest_of: DigestOf) -> None:
-    """Move an image of others on to what its tag names now: a version, or a line whose version has the same digest."""
+    """Move an image of others on to what its tag names now: a version, or a line, whose version has the same digest."""
     assert variant.image is not None  # noqa: S101  the caller asks for these alone
     tag, _, old = variant.image.reference.partition("@")
     new = digest_of(tag)
@@ -211,7 +211,7 @@ def update_archives(updates: Updates, variants: Sequence[Variant], upstream: Ups
             if have and new and new["sha256"] != archive.sha256:
                 text = text.replace(archive.sha256, new["sha256"]).replace(have["date"], new["date"])
                 text = text.replace(f'"{archive.sum_from}"', '"SHA256SUMS of the release, which nobody signs"')
-        # One release for all machines, or none.
+        # All machines must have the same release.
         if len(taken) == 1 and text != updates.read(variant.file):
             version, date = taken.pop() or ("", "")
             line = f"{version} of {date} in place of {variant.version} (its own SHA256SUMS)"

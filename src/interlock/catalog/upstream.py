@@ -1,6 +1,6 @@
-"""Who publishes sources, asked: upstream's list of releases and its signatures, and Debian's signed indexes.
+"""Asks those who publish sources: for upstream's list of releases and signatures, and for Debian's signed indexes.
 
-What comes is read within bounds, and only a signature makes it true.
+Answers are read within bounds, and are believed only with a signature.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from interlock.catalog.sources import Release, Sigstore
 from interlock.errors import LazyModule, UpstreamError, UsageError
 from interlock.untrusted import MIB, MOST_TEXT, read_text
 
-LISTING = "https://www.python.org/ftp/python/"  # a folder for each release, as docker-library/python reads it
+LISTING = "https://www.python.org/ftp/python/"  # it has a folder for each release; docker-library/python reads it too
 LISTED = re.compile(rb'href="([23]\.\d{1,2}\.\d{1,3})/"')
 SUITES = ("sid", "testing", "stable")
 SOURCES = "main/source/Sources.xz"
 ARCHIVE = re.compile(rb"^ ([0-9a-f]{64}) \d+ python\d\.\d+_(\d+\.\d+\.\d+)\.orig\.tar\.xz$", re.MULTILINE)
 HEADER = re.compile(rb"^(Version|Date): (.+)$", re.MULTILINE)
 MOST_FILE = 128 * MIB
-# How often a server may be waited for within one answer.
+# How many reads may have to wait for a server within one answer.
 DROPS = 30
 KEY = re.compile(r"-----BEGIN PGP PUBLIC KEY BLOCK-----\n(?:.+\n)*\n([^-=]+=*)")
 verify: Any = LazyModule("sigstore.verify", "update")
@@ -40,7 +40,7 @@ failures: Any = LazyModule("sigstore.errors", "update")
 
 
 class UnansweredError(Exception):
-    """Nobody has what was asked for, or it is longer than it may be; the text says who and why."""
+    """Nobody has what was asked for, or it is too long; the text says who and why."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class SignedFile:
 
 @dataclass(frozen=True)
 class Upstream:
-    """What to ask and to trust, and whom to tell of each download before it begins."""
+    """Whom to ask, what to trust, and a function that is told of each download before it begins."""
 
     mirror: str
     keyring: Path
@@ -81,7 +81,7 @@ class Upstream:
     def indexed(self) -> dict[str, DebianSum]:
         """Return the releases that Debian's signed indexes name; UnansweredError if the mirror has no index.
 
-        An index may be as old as it likes: what it does not know is no news, and nothing goes back to what it knows.
+        An old index does no harm: a release that it lacks is no news, and nothing moves back to one that it has.
         """
         releases: dict[str, DebianSum] = {}
         silent = []
@@ -98,7 +98,7 @@ class Upstream:
         return releases
 
     def signed_file(self, suite: str, name: str) -> SignedFile:
-        """Return a file of a suite of Debian's, whose sum is in the file that Debian signs."""
+        """Return a file of a Debian suite, whose sum is in the list that Debian signs."""
         folder = f"{self.mirror.rstrip('/')}/dists/{suite}"
         signed = _signed_text(self.get(f"{folder}/InRelease", MOST_TEXT), self.keyring)
         listed = re.search(rf"^ ([0-9a-f]{{64}}) +\d+ {name}$".encode(), signed, re.MULTILINE)
@@ -131,7 +131,7 @@ class Upstream:
         return [url for url in urls if "://" in url]
 
     def get(self, url: str, most: int, *, tells: bool = False) -> bytes:
-        """Return what a URL has, if it is at most so long; UnansweredError if it is not, or nobody answers."""
+        """Return the data at a URL, of at most `most` bytes; UnansweredError if it is longer, or nobody answers."""
         try:
             with urllib.request.urlopen(url, timeout=self.patience_s) as answer:  # noqa: S310
                 size = int(answer.headers.get("Content-Length") or 0)
@@ -145,7 +145,7 @@ class Upstream:
         return data
 
     def _read(self, answer: http.client.HTTPResponse, most: int) -> bytes:
-        """Return what comes, up to a byte more than may; TimeoutError for what comes in drops."""
+        """Return the answer's data, up to one byte more than `most`; TimeoutError if it only trickles in."""
         parts, length, end_s = [], 0, time.monotonic() + DROPS * self.patience_s
         while length <= most and (part := answer.read1(most + 1 - length)):
             parts.append(part)
@@ -157,7 +157,7 @@ class Upstream:
     def signer(self, release: Release, data: bytes, url: str) -> str:
         """Return who signed a release's file; empty if no place has a signature, or it cannot be checked here.
 
-        UpstreamError for a signature that is of another file, or by somebody else.
+        UpstreamError for a signature of another file, or by somebody else.
         """
         if release.sigstore is not None:
             fetched = self.fetch([f"{url}.sigstore"])
@@ -166,7 +166,7 @@ class Upstream:
         return self._openpgp_signer(release.signature.key, data, *fetched) if release.signature and fetched else ""
 
     def _sigstore_signer(self, expected: Sigstore, data: bytes, bundle: bytes, url: str) -> str:
-        """Return the identity that a bundle proves: one that the log of sigstore has, of this file."""
+        """Return the identity that a bundle proves to have signed this file, as recorded in sigstore's log."""
         policy = verify.policy.Identity(identity=expected.identity, issuer=expected.issuer)
         try:
             verify.Verifier.production().verify_artifact(data, models.Bundle.from_json(bundle), policy)
@@ -178,7 +178,7 @@ class Upstream:
         return expected.identity
 
     def _openpgp_signer(self, key: str, data: bytes, signature: bytes, url: str) -> str:
-        """Return the fingerprint of the key that made a signature; empty if its copy here had ended by then."""
+        """Return the fingerprint of the key that made a signature; empty if the key's copy here had expired by then."""
         keyring = b"".join(map(base64.b64decode, KEY.findall(read_text(self.keys / key))))
         said, _ = _gpgv({"keyring": keyring, "signature": signature, "file": data}, "keyring", "signature", "file")
         valid = re.search(r" VALIDSIG (\w+) \S+ (\d+)", said)
@@ -192,13 +192,13 @@ class Upstream:
 
 
 def _signed_text(data: bytes, keyring: Path) -> bytes:
-    """Return what of a clear-signed text is signed; nothing if no key of the keyring signed it, or one did not."""
+    """Return the signed part of a clear-signed text; nothing if no signature is good, or if any is bad."""
     said, plain = _gpgv({"signed": data}, str(keyring), "--output", "plain", "signed")
     return plain if " GOODSIG " in said and " BADSIG " not in said else b""
 
 
 def _gpgv(files: dict[str, bytes], keyring: str, *words: str) -> tuple[str, bytes]:
-    """Return what gpgv says to programs of these files, and the file `plain` that it wrote."""
+    """Return gpgv's machine-readable status for these files, and the file `plain` that it wrote."""
     with tempfile.TemporaryDirectory() as name:
         for file, data in files.items():
             Path(name, file).write_bytes(data)

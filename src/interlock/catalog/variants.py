@@ -1,4 +1,4 @@
-"""What variants/ says: interpreters, where they come from, how they are built, and the modes they run in."""
+"""The contents of variants/: interpreters, where they come from, how they are built, and the modes they run in."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ Line = Annotated[str, StringConstraints(pattern=r'^[^"\n$\\]+$')]
 MakeTarget = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
 Licence = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.+ -]+$")]
 
-# The folder of variants/ that has the files which a key names.
+# The folder of variants/ with the files that a key names.
 FOLDERS = {"patches": "patches", "prepare": "steps", "signature.key": "keys", "finish.steps": "steps"}
-# A name that no registry answers to: an engine that does not have the image finds nobody else's by it.
+# A name that no registry answers to, so that an engine without the image does not find somebody else's.
 LOCAL_NAME = "localhost/interlock/python"
 
 
@@ -215,7 +215,7 @@ class OptimisedLike(Optimisation):
     like: Name | None = Field(default=None, description="The optimisation: a table of variants/optimisations.toml.")
 
     def filled_in(self, known: Optimisation) -> Optimisation:
-        """Return the optimisation of this name with what is said here."""
+        """Return the optimisation of this name with these settings changed."""
         return known.model_copy(update={key: getattr(self, key) for key in self.model_fields_set - {"like"}})
 
 
@@ -244,7 +244,7 @@ class Difference(Data):
     name: Name
     reason: Text
     kinds: Annotated[list[SourceKind], Field(min_length=1)]
-    contract: bool = False  # a check of the contract has this name: the variants of these kinds declare it
+    contract: bool = False  # whether a check of the contract has this name; variants of these kinds declare it
 
 
 class VariantFile(Data):
@@ -342,7 +342,7 @@ class Variant(VariantFile):
     interpreter: Source | None = None
     libraries: Sequence[Library] = []
     optimise: Optimisation = Optimisation()  # type: ignore[assignment]
-    fallbacks: list[Release] = []  # what is built, in this order, where the interpreter's source cannot be had
+    fallbacks: list[Release] = []  # what is built instead, in this order, if the interpreter's source cannot be had
     shared_build: Name | None = None  # the variant whose build this one starts from
 
     @property
@@ -360,7 +360,7 @@ class Variant(VariantFile):
 
     @property
     def file(self) -> str:
-        """Return where it is declared, which errors name."""
+        """Return the file that declares it, for errors."""
         return f"variants/{self.name}.toml"
 
     @property
@@ -400,22 +400,22 @@ class Variant(VariantFile):
 
     @property
     def archives(self) -> dict[str, Download]:
-        """Return the archives with the interpreter, by machine; none if it is not fetched as one."""
+        """Return the archives with the interpreter, by machine; none if it is not fetched as an archive."""
         return self.prefix.archives if self.prefix else {}
 
     @property
     def downloads(self) -> list[Download]:
-        """Return everything that a build fetches, in order, but for an archive with the interpreter."""
+        """Return everything that a build fetches, in order, except an archive with the interpreter."""
         return [*self.parts, *(self.finish.downloads if self.finish else [])]
 
     @property
     def fetched(self) -> list[Download]:
-        """Return everything that is fetched anywhere; of the archives each machine fetches its own."""
+        """Return everything that any machine fetches; each machine fetches only its own archive."""
         return [*self.downloads, *self.fallbacks, *self.archives.values()]
 
     @property
     def named_files(self) -> dict[str, list[str]]:
-        """Return the files of variants/ that it names, in order, by key; FOLDERS has the key's folder."""
+        """Return the files of variants/ that it names, in order, by key; FOLDERS maps a key to its folder."""
         return {
             "patches": [name for part in self.parts for name in part.patches],
             "prepare": [name for part in self.parts for name in part.prepare],
@@ -427,23 +427,23 @@ class Variant(VariantFile):
 
     @property
     def build_name(self) -> str:
-        """Return the variant whose build this is: its own name, or that of the build that it shares."""
+        """Return the name of the variant whose build this is: its own, or the one whose build it shares."""
         return self.shared_build or self.name
 
     @property
     def labels(self) -> list[str]:
-        """Return the variant and each VARIANT+MODE, as orders name them."""
+        """Return the labels of the variant and of each of its modes: VARIANT, VARIANT+MODE."""
         return [self.name, *(label_of(self.name, mode.name) for mode in self.modes)]
 
     @property
     def core_labels(self) -> list[str]:
-        """Return those of them that the core set has."""
+        """Return those of its labels that are in the core set."""
         modes = [label_of(self.name, mode.name) for mode in self.modes if mode.core]
         return [*([self.name] if self.core else []), *modes]
 
     @property
     def optimisations(self) -> list[str] | None:
-        """Return what optimised the interpreter besides -O, PGO and LTO; None if it is not known."""
+        """Return what optimised the interpreter in addition to -O, such as PGO and LTO; None if it is not known."""
         if self.interpreter is None:
             return None if self.optimised_by is None else [*self.optimised_by]
         words = [*self.interpreter.configure, *self.optimise.configure]
@@ -452,7 +452,7 @@ class Variant(VariantFile):
 
     @property
     def is_trained(self) -> bool:
-        """Return whether its build follows a profile: a stored one, or one that it trains first."""
+        """Return whether its build uses a profile: a stored one, or one that it trains first."""
         return self.interpreter is not None and "PGO" in (self.optimisations or [])
 
     @property

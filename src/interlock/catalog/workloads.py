@@ -1,4 +1,4 @@
-"""What workloads/ says: programs and commands, their benchmarks, and how their figures are shown."""
+"""The contents of workloads/: programs and commands, their benchmarks, and how their figures are shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from interlock.catalog.services import Load, UserWork
 from interlock.catalog.types import Data, Name, PathBelow, PythonVersions, RequirementLine, Right, first_twice
 
-# What a detail is of: a key of what a program reports, or of what the launcher read of the whole process.
+# The key of a detail's figure, among those that a program reports or that the launcher reads of the whole process.
 DetailKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 OF_PROCESS = "process_"
 # Stands for the number of workers in the texts of a benchmark that has a list of them.
@@ -31,7 +31,7 @@ class Metric(Data):
 
     @property
     def per(self) -> str:
-        """Return what it is divided by, in the label's words: 'per 1M imports' of 'lock cost per 1M imports'."""
+        """Return what it is divided by, from the label: 'per 1M imports' of 'lock cost per 1M imports'."""
         _, divided, unit = self.label.rpartition(" per ")
         return f"per {unit}" if divided else self.label
 
@@ -72,7 +72,7 @@ class Scaling(Data):
 
 
 def _in_files(schema: dict[str, Any]) -> None:
-    """Change the schema of a benchmark to what its file may have: `workers`, of which `expand_workers` makes copies."""
+    """Change a benchmark's schema to what a file may have: `workers`, from which `expand_workers` makes copies."""
     del schema["properties"]["asked_by"]
     parallel = schema["properties"]["parallel"]
     parallel["anyOf"] = [{key: parallel.pop(key) for key in ("minimum", "type")}, {"const": WORKERS}]
@@ -111,7 +111,7 @@ class Benchmark(Data):
     expected: list[str] = Field(
         default=[], description="Texts that the output of a command, or the answer of a service, must have."
     )
-    # Found out before the rounds: the arguments by which an adapted program runs this benchmark alone.
+    # Found before the rounds: the arguments by which an adapted program runs only this benchmark.
     asked_by: list[str] = []
     requirements: list[RequirementLine] = Field(
         default=[], description="Packages (PEP 508 lines) to install, in addition to the workload's."
@@ -172,7 +172,7 @@ class Benchmark(Data):
 
     @property
     def computes_in_threads(self) -> bool:
-        """Return whether it has several threads that need a CPU each, and may have them."""
+        """Return whether it has several threads that each need a CPU, and may use several CPUs."""
         scaling = self.scaling
         return scaling is not None and scaling.workers > 1 and not scaling.wait and self.parallel == 1
 
@@ -180,8 +180,8 @@ class Benchmark(Data):
 def expand_workers(data: Any) -> Any:
     """Return a workload's data with a copy of each benchmark for each number in its `workers`.
 
-    `{workers}` in any text of the benchmark becomes the number. A limit that names the benchmark as its file does is
-    the limit of all copies. Anything that is not a workload's data comes back unchanged, for the schema to refuse.
+    `{workers}` in any text of the benchmark becomes the number. A limit that names the benchmark as in the file is the
+    limit of all copies. Anything that is not a workload's data is returned unchanged, for the schema to refuse.
 
     Raises ValueError for a list or a name that cannot be expanded.
     """
@@ -234,7 +234,7 @@ def _filled(value: Any, count: str) -> Any:
 
 Kind = Literal["program", "command", "service", "pyperf", "pytest-benchmark"]
 ADAPTED = ("pyperf", "pytest-benchmark")
-# Keys of a benchmark that say how Interlock's own kinds are run and profiled; those of others are the workload's.
+# Keys of a benchmark that say how Interlock's own programs are run and profiled; for others the workload says it.
 OF_PROGRAMS = (
     "arguments",
     "program",
@@ -430,7 +430,7 @@ class WorkloadFile(Data):
 
     @property
     def curves(self) -> dict[str, list[tuple[int, Benchmark]]]:
-        """Return the benchmarks of each curve by its name: number of workers and benchmark, fewest first."""
+        """Return each curve's benchmarks by its name, as pairs of number of workers and benchmark, fewest first."""
         by_name: dict[str, list[tuple[int, Benchmark]]] = {}
         for benchmark in self.benchmarks:
             if benchmark.scaling:
@@ -452,18 +452,18 @@ class Workload(WorkloadFile):
 
     @property
     def of_user(self) -> UserWork:
-        """Return what it times of a user's own: of one that has a file nothing."""
+        """Return what it times in a user's own image; nothing for a workload that has a file."""
         return self.user or UserWork()
 
     @property
     def file(self) -> str:
-        """Return where it is declared, which errors name."""
+        """Return the file that declares it, for errors."""
         return f"workloads/{self.name}.toml"
 
     def for_experiment(self, quick: bool, chosen: Collection[str] = ()) -> Workload:
-        """Return what an experiment measures: the chosen benchmarks, else all, and limits of nothing else.
+        """Return what an experiment measures: the chosen benchmarks, or all, and only their limits.
 
-        A quick one leaves out what is full_only, unless it was chosen.
+        A quick experiment leaves out benchmarks that are full_only, unless they were chosen.
         """
         if chosen:
             named = [benchmark for benchmark in self.benchmarks if benchmark.name in chosen]

@@ -1,4 +1,4 @@
-"""What a command would build and measure, said before it does: how long on this machine, how much disk, `--dry-run`."""
+"""Tells what a command will build and measure before it begins: time on this machine, disk space, `--dry-run`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DryRun = Annotated[
 def announce(*lines: str, dry_run: bool, as_json: bool = False, where: PlainConsole = console) -> None:
     """Say what comes; with --dry-run the command ends here.
 
-    With --json standard output has the document alone, and standard error has errors alone, but for a dry run.
+    With --json, standard output has only the document and standard error only errors, except in a dry run.
     """
     if as_json and not dry_run:
         return
@@ -43,20 +43,20 @@ def announce(*lines: str, dry_run: bool, as_json: bool = False, where: PlainCons
 
 
 def _disturbs() -> Iterator[str]:
-    """Yield whose measurement this work would disturb: compilers beside it change its figures by more than variants."""
+    """Yield measurements that this work would disturb: compilers beside them change figures more than variants do."""
     with suppress(StoreError):  # another user's lock
         if who := lock.holder():
             yield f"disturbs {who}: wait for its end, or its rows have to be measured again"
 
 
 def missing_of(engine: protocol.Engine, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[str]:
-    """Return which of these variants have to be built: those without an image that could have one."""
+    """Return those of these variants that have to be built: they have no image, and could have one."""
     there = engine.look_up(known, names, options)
     return [image.variant for image in there if image.outcome.state is not State.OK]
 
 
 def building(paths: ProjectPaths, known: Catalog, missing: Sequence[str]) -> str:
-    """Return what is built, for how long here and with how much disk; of what is there that nothing is."""
+    """Return what is built, how long that takes here and how much disk it needs; or that nothing has to be built."""
     if not missing:
         return "builds nothing: every interpreter is there"
     takes = of_builds(paths, known, missing).words.removeprefix("building ")
@@ -64,7 +64,7 @@ def building(paths: ProjectPaths, known: Catalog, missing: Sequence[str]) -> str
 
 
 def disk(paths: ProjectPaths, names: Sequence[str]) -> str:
-    """Return how much disk images take, of those that the project did not record as much as the others."""
+    """Return how much disk images take; images without a recorded size count like the others."""
     record = store.latest_builds(paths.reference)
     sizes = {build.variant: build.size_bytes for build in (record.builds if record else []) if build.size_bytes}
     if not sizes:
@@ -74,9 +74,9 @@ def disk(paths: ProjectPaths, names: Sequence[str]) -> str:
 
 
 def require_writable(results: Path, name: str | None = None) -> None:
-    """Raise UsageError if experiments cannot be kept there: before hours of building, not after them.
+    """Raise UsageError if experiments cannot be kept there, to fail before hours of building and not after them.
 
-    StoreError if there is one of this name already.
+    StoreError if there is an experiment of this name already.
     """
     try:
         results.mkdir(parents=True, exist_ok=True)

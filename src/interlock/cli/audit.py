@@ -1,4 +1,4 @@
-"""The command that tests whether dependencies install and import on variants: audit."""
+"""The command `audit`, which tests whether dependencies install and import on variants."""
 
 from __future__ import annotations
 

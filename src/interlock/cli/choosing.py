@@ -1,4 +1,4 @@
-"""Which engine a command uses, why it is this machine itself, and how a later command is led to the same one."""
+"""Chooses a command's engine, says why it is this machine itself, and leads later commands to the same one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from interlock.results.settings import Where
 def choose_engine(paths: ProjectPaths, engine: EngineName | None, *, as_root: bool = False) -> protocol.Engine:
     """Return the container engine, or this machine as the engine if it is named or no container engine can be had.
 
-    EngineError if the named engine does not answer, or if this machine's programs would run as root and `as_root` does
-    not say so.
+    EngineError if the named engine does not answer, or if this machine's programs would run as root without `as_root`.
     """
     outcome = finding.find_containers(engine)
     if outcome.containers is not None:
@@ -38,9 +37,9 @@ def say_without_containers(outcome: Found, more: str = "") -> None:
 
 
 def this_machine(paths: ProjectPaths, *, as_root: bool) -> HostEngine:
-    """Return this machine as the engine; EngineError for root who has not said that he means it.
+    """Return this machine as the engine; EngineError for root without `as_root`.
 
-    In a container and on a CI runner root has not to say so: programs run as a user that is made for them.
+    In a container and on a CI runner root does not need it: programs run as a user that is made for them.
     """
     if os.geteuid() != 0 or as_root:
         return HostEngine(paths.root, paths.cache)
@@ -53,14 +52,14 @@ def this_machine(paths: ProjectPaths, *, as_root: bool) -> HostEngine:
     user, why_none = account.ensure_account()
     said = f"no user can be made ({why_none}): builds and workloads run as root" if why_none else user.name
     console.say(f"user    {said}")
-    os.umask(0o022)  # what the user reads is made by root
+    os.umask(0o022)  # root makes files that the user reads
     return HostEngine(paths.root, account.cache_for(user, paths.cache), user)
 
 
 def lead_to(used: EngineName, asked: EngineName | None, *, as_root: bool, results: str = "") -> Where:
-    """Return what leads a later command to this engine, whatever the environment says by then.
+    """Return the options that lead a later command to this engine, whatever the environment says by then.
 
-    Where DOCKER_HOST leads to it, its name may lead to another one.
+    If DOCKER_HOST leads to the engine, its name alone may lead to another one.
     """
     named = asked if finding.is_led_by_environment(used) else used
     return Where(engine=named, as_root=as_root, results=results)

@@ -1,4 +1,4 @@
-"""`interlock facts`: what others' releases contain is read from their signed lists and kept as data."""
+"""`interlock facts`: reads from signed lists what others' releases contain, and keeps it as data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from interlock.untrusted import read_text
 
 SUBJECTS = ("debian",)
 FOLDER = "src/interlock/swap"
-# The start of a package, the length of a member's head, and the start of the name of the member with the files.
+# How a package begins, the length of a member's header, and how the name of the member with the files begins.
 AR, HEADER, DATA = b"!<arch>\n", 60, b"data.tar"
 
 
@@ -68,7 +68,7 @@ def _table(upstream: Upstream, official: dict[str, dict[str, object]]) -> debian
 
 
 def _names(package: bytes) -> list[str]:
-    """Return the names of the files in a package: an archive of ar, whose last member is one of tar."""
+    """Return the names of the files in a package: an ar archive whose last member is a tar archive."""
     at = len(AR)
     while package[at : at + 8] != DATA:
         size = int(package[at + 48 : at + 58])

@@ -1,4 +1,4 @@
-"""What a command ends with when something fails that it does not foresee: one sentence, and a log with the rest."""
+"""How a command ends when something unforeseen fails: one sentence, and a log with the rest."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from interlock.engine.client import engine_failure
 from interlock.errors import InterlockError, StoreError, UnexpectedError, UsageError, last_line
 from interlock.untrusted import printable
 
-# Of a disk, or of what a user may have of one.
+# A full disk, or a user's full quota.
 FULL = {errno.ENOSPC, errno.EDQUOT}
-# Logs that are kept; the oldest go first.
+# How many logs are kept; the oldest go first.
 KEPT = 20
 
 
 def foreseen(error: Exception, argv: Sequence[str]) -> InterlockError:
-    """Return the error to end with: the engine's or the network's, else a defect of ours. A log keeps the traceback."""
+    """Return the error to end with: the engine's, the network's, or a defect of ours. A log keeps the traceback."""
     cache = cache_folder()
     if isinstance(error, OSError) and error.errno in FULL:
         problem, todo = f"cannot be written: {error.strerror}", "Free space: `df -h` shows where it is short."
@@ -44,14 +44,14 @@ def foreseen(error: Exception, argv: Sequence[str]) -> InterlockError:
 
 
 def _is_about(path: Path, folder: Path) -> bool:
-    """Return whether a path is in a folder, or is one that the folder should be made in."""
+    """Return whether a path is in a folder, or one of the folders above it."""
     return path.is_relative_to(folder) or folder.is_relative_to(path)
 
 
 def keep_log(error: Exception, argv: Sequence[str]) -> Path | None:
-    """Write the traceback to a new file of the cache, or of the temporary folder; None if neither takes it.
+    """Write the traceback to a new file in the cache, or in the temporary folder; None if neither can be written.
 
-    Of the command line it has the words without values, which may be secret.
+    Values of the command line are left out, because they may be secret.
     """
     text = _describe(error, argv)
     prefix = f"error-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-"

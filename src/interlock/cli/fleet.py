@@ -65,7 +65,7 @@ def fleet_command(
 def _builds(
     paths: ProjectPaths, known: Catalog, settings: Settings, engine: EngineName | None
 ) -> tuple[EngineName, list[Built]]:
-    """Build what the hosts measure; with the engine `host` nothing here, because each host builds for itself."""
+    """Build what the hosts measure. With the engine `host` nothing is built here: each host builds for itself."""
     how = BuildOptions(paths.root, paths.cache)
     if engine and finding.cannot(engine, Feature.IMAGES):
         return engine, prefixes.expect(known, settings.to_build, how)
@@ -76,7 +76,7 @@ def _builds(
 
 
 def _report(folder: Path, record: FleetRecord) -> None:
-    """Print what the hosts of each kind say together and how it ended on each; FleetError if all is not well."""
+    """Print the summary of each kind of host and how each host ended; FleetError unless all is well."""
     if any((folder / name / EXPERIMENT_FILE).is_file() for name in record.hosts):
         show_hosts(folder, markdown=False)
     for name, host in record.hosts.items():

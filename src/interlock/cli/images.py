@@ -82,7 +82,7 @@ def render(
 
 
 def _write_figures(folder: Path, made_of: str) -> None:
-    """Write what a pick reads of an experiment that comes with Interlock."""
+    """Write the figures that a pick reads from an experiment that comes with Interlock."""
     experiment = store.read_experiment(folder)
     figures = recorded_figures(experiment, store.read_cell_values(folder, experiment), made_of)
     write_atomically(folder / store.FIGURES_FILE, figures.model_dump_json(exclude_defaults=True) + "\n")
@@ -119,7 +119,7 @@ def build(
     began = time.monotonic()
     missing = names if force or verify else announcing.missing_of(builder, known, names, options)
     announcing.announce(announcing.building(paths, known, missing), dry_run=dry_run)
-    # An edited variant is built as its file is now.
+    # So that an edited variant is built as its file is now.
     write_generated(paths, known)
     built = build_variants(builder, known, names, options)
     if record is not None:
@@ -199,7 +199,7 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str | byte
 
 
 def _of_references(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
-    """Return the README's pictures and the pages that the references fill; none in a project without references."""
+    """Return the README's pictures and the pages made from the references; none in a project without references."""
     from interlock.cli.report import load_experiment, reference_texts  # noqa: PLC0415 - scipy takes half a second
     from interlock.report import overview  # noqa: PLC0415
 
@@ -210,7 +210,7 @@ def _of_references(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
 
 
 def write_generated(paths: ProjectPaths, known: Catalog) -> None:
-    """Write what is generated from variants/, and name each file that changed; outside a clone name the user's own."""
+    """Write what is generated from variants/ and name each changed file; outside a clone name the user's own files."""
     if paths.is_clone:
         _write_texts(paths, generated_texts(paths, known))
     for file in paths.own:
@@ -225,7 +225,7 @@ def _write_texts(paths: ProjectPaths, texts: Mapping[str, str | bytes]) -> None:
 def build_options(
     paths: ProjectPaths, force: bool = False, registry: Registry | None = None, pulls_only: bool = False
 ) -> BuildOptions:
-    """Return how to build: with `force` without any cache, with a registry by pulling what it has."""
+    """Return how to build: `force` uses no cache, and what a registry has is pulled."""
     rebuild = str(time.time_ns()) if force else ""
     return BuildOptions(paths.root, paths.cache, rebuild, registry, pulls_only)
 
@@ -236,7 +236,7 @@ def build_line(image: Built, where: Sequence[str] = ()) -> str:
 
 
 def not_built(image: Built) -> BuildError:
-    """Return the error of an image that was named and is not there."""
+    """Return the error for an image that was named and does not exist."""
     return BuildError(key=image.variant, found=image.outcome.reason, todo=f"Run `{build_line(image)}`.")
 
 
@@ -255,7 +255,7 @@ def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], op
 
 
 def fail_on_unavailable(there: Sequence[Built]) -> None:
-    """Raise BuildError for the first variant that cannot be had here, before anything is waited for."""
+    """Raise BuildError for the first variant that cannot be had here, before the user waits for anything."""
     for image in there:
         if image.outcome.state is State.UNAVAILABLE:
             raise BuildError(key=image.variant, found=image.outcome.reason, todo="Name another variant.")
@@ -264,7 +264,7 @@ def fail_on_unavailable(there: Sequence[Built]) -> None:
 def fail_on_failed_builds(built: list[Built], where: Sequence[str] = ()) -> None:
     """Raise BuildError for the first variant that failed; an unavailable one did not fail.
 
-    `where` has the options that lead to the engine that was to build it.
+    `where` has the options that lead to the engine of the build.
     """
     for image in built:
         if image.outcome.state is State.FAILED:
@@ -379,7 +379,7 @@ def pull_command(
 def _plans(
     containers: DockerEngine, known: Catalog, names: list[str], options: BuildOptions, on_step: OnStep, *, named: bool
 ) -> list[list[ImagePlan]]:
-    """Return what identifies the images of each variant's versions; BuildError for a named one that has none here."""
+    """Return the plans of each variant's versions, which identify images; BuildError for a named one without any."""
     plans = containers.plans(known, names, options, on_step)
     _report_missing([plan for plan in plans if isinstance(plan, Built)], named)
     return [plan for plan in plans if not isinstance(plan, Built)]
@@ -388,7 +388,7 @@ def _plans(
 def _move_each(
     items: Sequence[Item], move: Callable[[Item], Moved | None], transfers: progress.TransferProgress
 ) -> tuple[list[Moved], list[InterlockError]]:
-    """Move each image; return a row for each that was moved, and the errors of those that could not be.
+    """Move each image; return a row for each that was moved, and an error for each that could not be moved.
 
     An error of the registry itself ends the command.
     """

@@ -1,4 +1,4 @@
-"""The command that writes the user's own defaults from what a service's folder has: init."""
+"""The command `init`, which writes the user's own defaults from what a service's folder has."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _toml_text(path: Path) -> str:
 
 
 def usual_pair(known: Catalog) -> list[str]:
-    """Return the newest supported release of the core set, for which there are figures, with and without a GIL."""
+    """Return the newest supported release of the core set with and without a GIL; there are figures for both."""
     usual = [variant for name in usual_variants(known.variants) if (variant := known.variants[name]).core]
     newest = {family: [release.name for release in usual if release.family == family] for family in USUAL_FAMILIES}
     return [max(names, key=_numbers) for names in newest.values() if names]
@@ -67,7 +67,7 @@ def _numbers(name: str) -> list[int]:
 
 
 def written(service: OwnService, variants: Sequence[str], prefix: str) -> str:
-    """Return the tables as TOML, below `prefix`; what was seen where stands behind it."""
+    """Return the tables as TOML, below `prefix`; a comment after each value says where it was found."""
     return "\n".join(_lines(service, variants, prefix)) + "\n"
 
 
@@ -94,12 +94,12 @@ def _lines(service: OwnService, variants: Sequence[str], prefix: str) -> Iterato
 
 
 def _quoted(text: str) -> str:
-    """Return a text as TOML has it, which is as JSON has it."""
+    """Return a text quoted for TOML, which is the same as for JSON."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def next_commands(service: OwnService) -> list[str]:
-    """Return three commands that need nothing but what was written, in the order in which each helps the next."""
+    """Return three commands that need only what was written, in the order in which each helps the next."""
     tried = command_line("trial", ".") if service.file else command_line("matrix", "--quick")
     audited = [command_line("audit")] if service.requirement else []
     return [command_line("pick"), tried, *audited, command_line("report")][:3]

@@ -1,4 +1,4 @@
-"""Commands about this machine, doctor and clean, and its preparation for measuring with playbooks/host.yml."""
+"""The commands about this machine, `doctor` and `clean`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from interlock.results.commands import runnable
 from interlock.results.experiments import PRODUCTS, EngineName
 from interlock.results.json_documents import Examined
 
-# How long an engine that is not busy takes to make what a killed process had asked it for.
+# How long an idle engine takes to finish what a killed process had asked it to make.
 IN_FLIGHT_S = 1
 KEPT = {
     Life.LIVING: "it still runs",
@@ -66,7 +66,7 @@ def _examined(paths: ProjectPaths, known: Catalog, engine: EngineName | None) ->
 
 
 def _project(paths: ProjectPaths) -> MachineCheck:
-    """Return where variants and workloads are read from, and which file of the user's was taken."""
+    """Return where variants and workloads are read from, and which of the user's files are used."""
     if paths.is_clone:
         return MachineCheck("project", CheckState.OK, str(paths.root))
     own = "; ".join(own_file.words for own_file in paths.own)
@@ -112,7 +112,7 @@ def clean_command(
 
 
 def _remove_twice(engine: protocol.Engine, name: str, kept: dict[str, Life]) -> list[str]:
-    """Remove what is left, and a moment later what the engine was still making for a process that was killed."""
+    """Remove what is left, and a moment later what the engine was still making for a killed process."""
     removed = list(_remove_left(engine, name, kept))
     if removed:
         time.sleep(IN_FLIGHT_S)
@@ -121,7 +121,7 @@ def _remove_twice(engine: protocol.Engine, name: str, kept: dict[str, Life]) -> 
 
 
 def _remove_left(engine: protocol.Engine, name: str, kept: dict[str, Life]) -> Iterator[str]:
-    """Remove what is left of owners whose name has this prefix, and yield them; those that stay are added to `kept`."""
+    """Remove what owners with this prefix have left, and yield the owners; those that stay are added to `kept`."""
     for owner, life in sorted(engine.owners().items()):
         if not owner.startswith(name):
             continue

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A command as the list of commands shows it, and where its function is: below interlock.cli."""
+    """A command's line in the list of commands, and where its function is below interlock.cli."""
 
     panel: str
     module: str
@@ -72,7 +72,7 @@ COMMANDS = {
     "clean": Entry(MAINTAIN, "machine", "clean_command", "Remove what killed runs left behind."),
     "version": Entry(MAINTAIN, "main", "version", "Show the version of Interlock."),
 }  # fmt: skip
-# The extra of the package that a command cannot do without.
+# The package's extra that a command needs.
 EXTRA_OF = {
     "trial": "measure",
     "matrix": "measure",
@@ -83,7 +83,7 @@ EXTRA_OF = {
     "update": "update",
     "facts": "update",
 }
-# The commands that take defaults of their options from the user's own table.
+# The commands whose options have defaults in the user's own table.
 OF_DEFAULTS = ("pick", "audit", "trial", "matrix")
 
 
@@ -97,7 +97,7 @@ class LazyGroup(TyperGroup):
         }
 
     def get_params(self, ctx: Context) -> list[Parameter]:
-        """Return the options; of a switch that is not given Typer would load pydantic to convert None."""
+        """Return the options; switches default to False, because Typer would load pydantic to convert None."""
         parameters = super().get_params(ctx)
         for option in parameters:
             if isinstance(option, TyperOption) and option.is_flag and option.default is None:
@@ -105,9 +105,9 @@ class LazyGroup(TyperGroup):
         return parameters
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, TyperCommand | None, list[str]]:
-        """Return the command that the words name, with its options, and the words that are left for it."""
+        """Return the command that the words name, with its options, and the remaining words."""
         name, _, rest = super().resolve_command(ctx, args)
-        # What an experiment was begun with, it goes on with.
+        # A resumed experiment goes on with the options that it began with.
         if name in OF_DEFAULTS and not any(word.partition("=")[0] == "--resume" for word in rest):
             taken = take_defaults(name, rest)
             ctx.default_map = {name: {option: value for option, (_, value) in taken.items()}}
@@ -122,7 +122,7 @@ class Given:
     keys: Mapping[str, str] = field(default_factory=dict)
 
     def named(self, error: InterlockError) -> InterlockError:
-        """Return the error of an option, with the file and the key that its value is from."""
+        """Return the error for an option, with the file and the key that its value came from."""
         if error.file or error.key not in self.keys:
             return error
         return type(error)(file=self.file, key=self.keys[error.key], found=error.found, todo=error.todo)
@@ -132,7 +132,7 @@ given = Given()
 
 
 def take_defaults(command: str, words: list[str]) -> dict[str, tuple[str, Any]]:
-    """Return the user's defaults of a command's parameters, and remember where those come from that no word gives."""
+    """Return the user's defaults for a command, and remember the source of those that the command line leaves out."""
     global given  # noqa: PLW0603  a process has one command
     given = Given()
     here = Path.cwd()
@@ -162,9 +162,9 @@ def load_command(name: str) -> TyperCommand:
 
 
 def _guarded(name: str, function: Callable[..., None]) -> Callable[..., None]:
-    """Return the command so that it ends at once if its extra is not installed; its help needs none.
+    """Return the command such that it ends at once if its extra is not installed; its help needs no extra.
 
-    Where no container engine answers it says whether it can do without one.
+    If no container engine answers, it says whether it can do without one.
     """
     way = f"`interlock {name}` cannot do this without one."
     if "engine" in inspect.signature(function).parameters:
@@ -221,7 +221,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 class _Output(io.FileIO):
-    """Standard output whose failures no library takes for its own."""
+    """Standard output whose failures libraries do not mistake for their own."""
 
     def write(self, data: Any) -> int:
         try:
@@ -231,27 +231,27 @@ class _Output(io.FileIO):
 
 
 def _open_closed_streams() -> None:
-    """Let an input that is closed be empty, and an output one that nobody reads."""
+    """Replace a closed input by an empty one, and a closed output by one that nobody reads."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  until the end
 
 
 def _watch_output(as_json: bool) -> None:
-    """Let what cannot be written be told from other failures, up to the last character.
+    """Make failures to write distinct from all others, up to the last character.
 
-    What a locale without UTF-8 has no character for is a question mark, but JSON is UTF-8 whoever reads it.
+    Characters that a locale without UTF-8 lacks become question marks; JSON is always UTF-8.
     """
-    if sys.stdout is sys.__stdout__ and sys.stdout is not None:  # not that of a test
+    if sys.stdout is sys.__stdout__ and sys.stdout is not None:  # not a test's output
         raw = _Output(sys.stdout.fileno(), "wb", closefd=False)
         line_buffering, encoding = sys.stdout.line_buffering, "utf-8" if as_json else sys.stdout.encoding
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding, "replace", line_buffering=line_buffering)
 
 
 def main() -> None:
-    """Run the command line. An error is one line on standard error, or JSON with --json; only this function exits."""
+    """Run the command line. Errors are one line on standard error, or JSON with --json. Only this function exits."""
     for number in ENDING_SIGNALS:
-        # What `nohup` keeps away stays away.
+        # A signal that `nohup` ignores stays ignored.
         if (number, signal.getsignal(number)) != (signal.SIGHUP, signal.SIG_IGN):
             signal.signal(number, _interrupt)
     as_json = "--json" in sys.argv
@@ -270,7 +270,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except OutputError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if error.is_pipe:  # whoever reads it has seen enough
+        if error.is_pipe:  # the reader has seen enough
             sys.exit(error.exit_code)
         _end(error, as_json)
     except Exception as error:
@@ -280,7 +280,7 @@ def main() -> None:
 
 
 def _end(error: InterlockError | Interrupted | OutputError, as_json: bool) -> NoReturn:
-    with suppress(OSError):  # the exit code says it where nothing can be written
+    with suppress(OSError):  # if nothing can be written, the exit code has to do
         if as_json:
             _print_json(type(error).__name__, str(error), error.exit_code, error)
         else:
@@ -298,7 +298,7 @@ def _print_line(message: str) -> None:
 
 
 def _print_json(kind: str, message: str, exit_code: int, error: BaseException | None = None) -> None:
-    """Write an error for programs: its class, where it is, what was found and what to do about it."""
+    """Write an error for programs: its class, its place, what was found and what to do about it."""
     parts = {name: getattr(error, name, "") for name in ("file", "key", "found", "todo")}
     parts["found"] = parts["found"] or message
     document = {"schema_version": 1, "error": {"kind": kind, "message": message, **parts, "exit_code": exit_code}}
@@ -313,9 +313,9 @@ REFERENCE_HEAD = """\
 `interlock COMMAND --help` (or `-h`) shows the same in a terminal. `interlock --install-completion` makes your shell
 complete commands and options.
 """
-# An option that so many commands share stands once, above them.
+# An option that at least so many commands share is described once, above them.
 SHARED = 4
-# How Typer writes a command's usage, which says something only of one with arguments, and the type of an argument.
+# How Typer writes a command's usage, which is only of use if there are arguments, and an argument's type.
 USAGE = re.compile(r"\*\*Usage\*\*:\n\n```console\n\$ (interlock \w+ \[OPTIONS\])(.*)\n```\n\n")
 ARGUMENT = re.compile(r"^(\* `[^-`<][^`<]*) <[^`]*>`", re.MULTILINE)
 TITLES = re.compile(r"\*\*(?:Arguments|Options)\*\*:\n\n")
@@ -355,7 +355,7 @@ def _section(name: str) -> str:
 
 
 def _own(section: str, shared: Sequence[str]) -> str:
-    """Return a section with the names alone of the options that many commands have."""
+    """Return a section with only the names of the options that many commands share."""
     lines = section.splitlines()
     names = [line.removeprefix("* ").partition(": ")[0] for line in lines if line in shared]
     own = "\n".join(line for line in lines if line not in shared).rstrip()

@@ -97,7 +97,7 @@ def matrix(
     announcing.require_writable(into, name)
     engine = began.engine if began else options.engine
     print_known(paths, settings)
-    # An experiment that is resumed has ended in time once.
+    # A resumed experiment has already ended in time once.
     ending = Ending(asked.budget_s or (None if began else usual_budget_s(asked)))
     places = dict.fromkeys(each for of in (paths.reference, paths.results) for each in store.experiments_below(of))
     earlier = store.readable_experiments(places)
@@ -113,7 +113,7 @@ def matrix(
         rest=rest,
         dry_run=dry_run,
     ) as machine:
-        # Ratios of two builds do not compare: it goes on with the versions that it began with.
+        # Ratios of different builds do not compare, so it goes on with the versions that it began with.
         declared, known = known, known.at(began.versions if began else given_versions(known))
         where, left_out = lead_to(machine.name, engine, as_root=options.as_root), list[Built]()
         if began is None:
@@ -145,9 +145,9 @@ def matrix(
 
 
 def place_of_references(results: Path | None, *, dry_run: bool = False) -> Path:
-    """Return where a clone has its references; raise if there is none, or if this machine is too noisy for one.
+    """Return a clone's folder of references; raise outside a clone, or if this machine is too noisy for a reference.
 
-    How noisy it is takes a second on each CPU to measure, which is too much for a dry run.
+    Measuring the noise takes a second on each CPU, which is too much for a dry run.
     """
     paths, _ = open_clone("and references are files of one")
     if results is not None:
@@ -162,13 +162,13 @@ def place_of_references(results: Path | None, *, dry_run: bool = False) -> Path:
 
 
 def finish_reference(folder: Path) -> None:
-    """Remove the page, which is made from the other files, and say what makes a reference of a folder."""
+    """Remove the page, which is made from the other files, and say how the folder becomes a reference."""
     (folder / PAGE_FILE).unlink(missing_ok=True)
     console.say(f"next    {command_line('render')}, and docs/contribute-a-reference.md")
 
 
 def print_known(paths: ProjectPaths, settings: Settings) -> None:
-    """Print what the experiment of README's table says of what is asked for, if it came with the project."""
+    """Print what the reference of README's table says about these settings, if it came with the project."""
     folder = paths.reference / overview.EXPERIMENT
     if (folder / store.FIGURES_FILE).is_file():
         figures = store.read_json(folder / store.FIGURES_FILE, RecordedFigures)
@@ -177,7 +177,7 @@ def print_known(paths: ProjectPaths, settings: Settings) -> None:
 
 
 def what_can_be(machine: Engine, known: Catalog, settings: Settings) -> tuple[Settings, list[Built]]:
-    """Return the settings as far as this engine can measure them, and the variants that it leaves out."""
+    """Return the part of the settings that this engine can measure, and the variants that it leaves out."""
     left_out: list[Built] = []
     if settings.variants_word == CORE:
         core = machine.core(known)
@@ -190,7 +190,7 @@ def what_can_be(machine: Engine, known: Catalog, settings: Settings) -> tuple[Se
 
 
 def with_core(settings: Settings, core: CoreSet) -> Settings:
-    """Return the settings with the core set as far as the engine has it, and name what is left out and why."""
+    """Return the settings with the part of the core set that the engine has, and say what is left out and why."""
     for label, reason in core.left_out:
         console.say(f"without {label}: {reason}")
     if not core.labels:
@@ -204,7 +204,7 @@ def with_core(settings: Settings, core: CoreSet) -> Settings:
 
 
 def unavailable_in(core: CoreSet) -> list[Built]:
-    """Return the variants that a core set leaves out, with the reason, which the report says too."""
+    """Return the variants that a core set leaves out, with the reasons, which the report has too."""
     there = {split_label(label)[0] for label in core.labels}
     reasons = {split_label(label)[0]: reason for label, reason in core.left_out}
     return [
@@ -216,14 +216,14 @@ def unavailable_in(core: CoreSet) -> list[Built]:
 
 @dataclass
 class ExperimentDisplay:
-    """Shows an experiment while it is measured; of one that is measured in two parts each row once."""
+    """Shows an experiment while it is measured; if that has two parts, each row is shown once."""
 
     ending: Ending
     _rows: DecidedRows | None = None
 
     @contextmanager
     def watching(self, assignment: Assignment) -> Iterator[Observers]:
-        """Give the block what shows how an assignment is measured."""
+        """Give the block the observers that show how an assignment is measured."""
         with Display(console) as display:
             rows = self._rows = self._rows or DecidedRows(display, assignment.settings.baseline)
             rows.display = display

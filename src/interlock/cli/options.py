@@ -1,4 +1,4 @@
-"""What commands share: options and arguments, what they are turned into, the project and where to print."""
+"""What commands share: options and arguments, their parsed values, the project, and where to print."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENGINE = "INTERLOCK_ENGINE"
 
 
 def _engine(text: str) -> EngineName:
-    """Return the engine of this name; UsageError has the nearest one."""
+    """Return the engine of this name; UsageError suggests the nearest name."""
     if text not in list(EngineName):
         source = f" (set by {ENGINE})" if os.environ.get(ENGINE) == text else ""
         raise UsageError(key="--engine", found=f"there is no engine '{text}'{source}", todo=nearest(text, EngineName))
@@ -65,7 +65,7 @@ def _be_quiet(is_quiet: bool) -> None:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on standard error.")]
-# Of the commands that answer a question; whoever prints remarks asks `notes`.
+# For the commands that answer a question; remarks are printed by `notes`.
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", callback=_be_quiet, help="Print the answer alone: no progress, no remarks."),
@@ -95,7 +95,7 @@ Full = Annotated[bool, typer.Option("--full", help="Show everything (default: wh
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixOptions:
-    """What `matrix` and `fleet` both take; `takes` gives a command an option for each field."""
+    """The options that `matrix` and `fleet` share; `takes` gives a command an option for each field."""
 
     variants: Annotated[
         str | None,
@@ -122,7 +122,7 @@ class MatrixOptions:
 
 
 def takes(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command as Typer sees it: with the fields of a dataclass in the place of a parameter of its type."""
+    """Return the command for Typer: the fields of a dataclass take the place of the parameter of its type."""
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, Any] = {
         name: own.annotation for name, own in signature.parameters.items() if is_dataclass(own.annotation)
@@ -149,7 +149,7 @@ UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
 
 def parse_duration(text: str, option: str) -> float:
-    """Return the seconds of 90s, 10m or 1h; UsageError for anything else, with the option that has it."""
+    """Return the seconds of 90s, 10m or 1h; UsageError, which names the option, for anything else."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh])", text)
     seconds = float(match[1]) * UNITS_S[match[2]] if match else 0.0
     if not seconds:
@@ -163,32 +163,32 @@ def split_names(names: str | None) -> list[str] | None:
 
 
 class PlainConsole(Console):
-    """A console that prints no control characters and reads no markup: much of what it prints came from elsewhere."""
+    """A console that prints no control characters and reads no markup, because much of its text comes from outside."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """Yield what is to be printed; what steers the terminal is rich's own, and marked as such."""
+        """Yield what to print; only segments that rich itself marks as control may steer the terminal."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
     def say(self, line: str, style: str = "") -> None:
-        """Print lines that the terminal may fold, and that are copied whole."""
+        """Print text without line breaks of its own: the terminal folds it, and it is copied whole."""
         self.print(Text(line, style), soft_wrap=True)
 
 
-# Where the width is unknown (a pipe, a log) lines are long rather than folded.
+# If the width is unknown (a pipe, a log) lines are long rather than folded.
 console = PlainConsole(width=None if Console().is_terminal or "COLUMNS" in os.environ else 160)
 
 
-# Remarks that are no result: not in what is piped on.
+# Remarks are not results, so they stay out of a pipe.
 notes = PlainConsole(stderr=True, width=console.width)
 
 
 @contextmanager
 def quiet(is_quiet: bool) -> Iterator[None]:
-    """Print nothing for people in the block: with --json standard output has the document alone."""
+    """Print nothing for people in the block: with --json, standard output has only the document."""
     before, console.quiet = console.quiet, is_quiet or console.quiet
     try:
         yield
@@ -203,7 +203,7 @@ def open_project() -> tuple[project.ProjectPaths, project.Catalog]:
 
 
 def given_versions(known: project.Catalog) -> dict[str, str]:
-    """Return the versions of INTERLOCK_VERSIONS by variant, by which a fleet's hosts know what they are sent."""
+    """Return INTERLOCK_VERSIONS as versions by variant; it tells a fleet's hosts the versions of what they are sent."""
     words = os.environ.get(VERSIONS, "").split()
     pairs = dict(word.partition("=")[::2] for word in words)
     for name, version in pairs.items():
@@ -216,7 +216,7 @@ def given_versions(known: project.Catalog) -> dict[str, str]:
 def open_clone(why: str = "and only a clone has generated files") -> tuple[project.ProjectPaths, project.Catalog]:
     """Return the paths of the clone around the current folder, and what it declares.
 
-    Outside of one UsageError says why it has to be one.
+    Outside a clone, UsageError says why it must be one.
     """
     paths, known = open_project()
     if not paths.is_clone:
@@ -229,7 +229,7 @@ def open_clone(why: str = "and only a clone has generated files") -> tuple[proje
 
 
 def experiment_folder(name: str | None, results: Path | None) -> Path:
-    """Return the folder that was named, or the user's latest; without any a shipped one, and say so."""
+    """Return the folder that was named, or the user's latest; if there is none return a shipped one and say so."""
     if name is not None:
         return named_folder(name, results)
     paths = project.ProjectPaths.find()

@@ -1,4 +1,4 @@
-"""The command that recommends an image: pick."""
+"""The command `pick`, which recommends an image."""
 
 from __future__ import annotations
 

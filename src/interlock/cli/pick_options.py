@@ -1,4 +1,4 @@
-"""The options of pick, apart from what the command does, which takes half a second to load."""
+"""The options of `pick`, apart from the command's code, which takes half a second to load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command pick does: loaded when it runs, since its help needs none of it."""
+"""The code of the command `pick`, which is only loaded when the command runs: its help needs none of it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _print(picked: Pick, *, why: bool) -> None:
 
 
 def _own(paths: ProjectPaths, results: Path | None) -> list[RecordedExperiment]:
-    """Return the user's experiments: of this folder, then those that were measured outside any project."""
+    """Return the user's experiments: this folder's, then those measured outside any project."""
     here, elsewhere = results or paths.results, data_folder() / "results"
     read = _read_all(here, Whose.HERE)
     if results is None and elsewhere.resolve() != here.resolve():
@@ -128,7 +128,7 @@ def _recorded(
 ) -> list[RecordedExperiment]:
     """Return the experiments to choose from: all, those of one kind, or the named one.
 
-    The shipped ones are one body of evidence: who names one of them asks all of them, and gets the same answer.
+    The shipped ones are one body of evidence: naming one of them asks all of them, and gives the same answer.
     """
     if whose is None or whose in list(Whose):
         return [candidate for candidate in [*own, *shipped] if whose in {None, candidate.whose}]
@@ -146,7 +146,7 @@ def _recorded(
 
 
 def _also(taken: RecordedExperiment, own: list[RecordedExperiment], results: Path | None, paths: ProjectPaths) -> str:
-    """Return which other figures there are than those that are taken, and how they are asked or measured."""
+    """Return which figures there are besides those taken, and how to ask for them or measure them."""
     if not taken.shipped:
         return "the project's: --from project"
     if not own:
@@ -156,9 +156,9 @@ def _also(taken: RecordedExperiment, own: list[RecordedExperiment], results: Pat
 
 
 def _like(paths: ProjectPaths, asked: str | None, cpus: int) -> str:
-    """Return what is known of the program that is most like the service in words, or this folder's; empty if nothing.
+    """Return what is known of the program most like the described service, or this folder's; empty if nothing is.
 
-    UsageError if words were asked for and no program has any of them.
+    UsageError if the description was given and no program has any of its words.
     """
     # A clone of Interlock is no service, though it has dependencies.
     if asked is None and paths.is_clone and Path.cwd() == paths.root:
@@ -177,7 +177,7 @@ def _like(paths: ProjectPaths, asked: str | None, cpus: int) -> str:
 
 
 def _asked_by() -> str:
-    """Return which file of this folder asks what no option does: in another folder it is another question."""
+    """Return which file gave the workloads or CPUs, if no option did: in another folder it is another question."""
     given = main.given
     return f"asked by {given.file}" if {"--workload", "--cpus"} & given.keys.keys() else ""
 
@@ -203,14 +203,14 @@ def _read_all(results: Path, whose: Whose) -> list[RecordedExperiment]:
 
 
 def _read(folder: Path, whose: Whose) -> RecordedExperiment:
-    """Read an experiment; its folder is relative to the current one where it can be."""
+    """Read an experiment; its folder is given relative to the current one if possible."""
     here = Path.cwd()
     named = folder.relative_to(here) if folder.is_relative_to(here) else folder
     return RecordedExperiment(named, store.read_experiment(folder), whose)
 
 
 def _figures(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> RecordedFigures:
-    """Read the figures of an experiment that comes with Interlock, or make those that count, and of start-up."""
+    """Read a shipped experiment's figures, or compute those of another that count, and those of start-up."""
     if (recorded.folder / store.FIGURES_FILE).is_file():
         return store.read_json(recorded.folder / store.FIGURES_FILE, RecordedFigures)
     experiment = recorded.experiment
@@ -226,7 +226,7 @@ def _audited(
     on_step: progress.StepProgress,
     name: str,
 ) -> VariantAudit:
-    """Return what came of the requirements on a variant, which is built if it has to be."""
+    """Return the audit of the requirements on a variant, which is built if necessary."""
     images = containers.build(known, [name], build_options(paths), on_step)
     (audited,) = audit(containers.client, known, paths.root, images, packages, on_step)
     return audited

@@ -1,4 +1,4 @@
-"""This machine made ready to measure: what would change is said and agreed to, then playbooks/host.yml does it."""
+"""Makes this machine ready to measure: says what would change, asks, and then lets playbooks/host.yml do it."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from interlock.results.experiments import PRODUCTS, EngineName
 PLAYBOOK = "playbooks/host.yml"
 WAY = f"`interlock matrix --yes` does it, by {PLAYBOOK}."
 GROUP = "docker"
-NAMES = {**PRODUCTS, EngineName.DOCKER: "Docker"}  # whose API Podman has too
+NAMES = {**PRODUCTS, EngineName.DOCKER: "Docker"}  # Podman has its API too
 
 
 @dataclass(frozen=True)
 class PreparationPlan:
-    """What is changed on this machine before anything is built, and which engine is used then."""
+    """What has to change on this machine before anything is built, and which engine is used then."""
 
     engine: EngineName
     installs: Installation
-    starts: bool = False  # Docker, now and at every boot
+    starts: bool = False  # whether Docker is started, now and at every boot
     tunes: bool = False
     traces: bool = False
-    rest: str = ""  # what comes then at the most
+    rest: str = ""  # how long the rest takes at most
 
     @property
     def changes(self) -> bool:
@@ -69,7 +69,7 @@ class PreparationPlan:
 
     @property
     def variables(self) -> dict[str, object]:
-        """Return what the playbook is told."""
+        """Return the playbook's variables."""
         engine = self.engine.value
         return {"interlock_engine": engine, "interlock_tunes": self.tunes, "interlock_traces": self.traces}
 
@@ -86,11 +86,11 @@ def ready_machine(
     rest: str = "",
     dry_run: bool = False,
 ) -> Iterator[protocol.Engine]:
-    """Prepare this machine if it has to be, give its engine to the block, and undo the tuning afterwards.
+    """Prepare this machine if necessary, give its engine to the block, and undo the tuning afterwards.
 
-    `rest` is what a plan says of the time after it; with `dry_run` the plan is printed, and nothing is changed. Where
-    no container engine was named and none can be had the engine is this machine itself. EngineError if the one that was
-    named does not answer, or for a problem that the playbook may not mend, or does not.
+    `rest` is what a plan says of the time after it; with `dry_run` the plan is printed, and nothing is changed. If no
+    container engine was named and none can be had, the engine is this machine itself. EngineError if the named engine
+    does not answer, or for a problem that the playbook may not mend or does not mend.
     """
     with ExitStack() as undo:
         preparation = _Preparation(paths, profiled, agreed, rest, undo, dry_run)
@@ -103,7 +103,7 @@ def ready_machine(
 
 @dataclass(frozen=True)
 class _Preparation:
-    """What is done to this machine before an experiment; `undo` takes back what is not to stay."""
+    """Changes this machine before an experiment; `undo` takes back what must not stay."""
 
     paths: ProjectPaths
     profiled: bool
@@ -113,7 +113,7 @@ class _Preparation:
     dry_run: bool
 
     def find_containers(self, engine: EngineName | None) -> DockerEngine | None:
-        """Return the container engine that answers, installed now where it may be; None where there is none."""
+        """Return the container engine that answers, installed now if allowed; None if there is none."""
         outcome = finding.find_containers(engine)
         if outcome.containers is None and outcome.could_install(engine):
             wanted = engine or EngineName.DOCKER
@@ -121,10 +121,10 @@ class _Preparation:
             if self._does(wanted, names, starts=wanted is EngineName.DOCKER):
                 outcome = finding.find_containers(engine)
                 if _lacks_new_group(outcome):
-                    self.undo.close()  # who begins again finds nothing to tune, and would take nothing back
+                    self.undo.close()  # the restarted process finds nothing to tune, and would not undo it
                     _restart()
             elif self.agreed and self.dry_run:
-                announce(dry_run=True)  # what comes then is of an engine that is not there yet
+                announce(dry_run=True)  # all further checks need an engine that is not there yet
         could = outcome.could_install(engine) and not self.agreed
         if outcome.refusal is not None and engine is not None:
             raise outcome.refusal.with_todo(WAY) if could else outcome.refusal
@@ -133,7 +133,7 @@ class _Preparation:
         return outcome.containers
 
     def ready_containers(self, containers: DockerEngine, base: Base) -> protocol.Engine:
-        """Return the engine once what it lacks is there: what makes the parent image, and the machine's tuning."""
+        """Return the engine after adding what it lacks: the tools for the parent image, and the machine's tuning."""
 
         def examined() -> list[MachineCheck]:
             root, results = self.paths.root, self.paths.results
@@ -146,15 +146,15 @@ class _Preparation:
         if wrong and self._does(containers.name, names):
             checks = examined()
         elif self.agreed and self.dry_run and names and may_install:
-            announce(dry_run=True)  # nothing can be built before it
-        # Who has agreed knows that the playbook did not mend it.
+            announce(dry_run=True)  # nothing can be built before that
+        # A user who agreed knows that the playbook did not mend it.
         _fail_on_blocking(checks, f" {WAY}" if may_install and not self.agreed else "")
         return containers
 
     def ready_here(self, *, as_root: bool) -> protocol.Engine:
-        """Return this machine as the engine, with the packages that it lacks if it may have them.
+        """Return this machine as the engine, with the packages that it lacks installed if allowed.
 
-        EngineError if it cannot measure, or for root of a machine who has not said --as-root.
+        EngineError if it cannot measure, or for a machine's root without --as-root.
         """
         here = this_machine(self.paths, as_root=as_root)
         traces = self.profiled and profiler.could_trace()
@@ -171,10 +171,10 @@ class _Preparation:
         return PreparationPlan(engine, installs, starts, tunes, traces, self.rest)
 
     def _packages(self, role: str, *keys: str) -> list[str]:
-        """Return the distribution's names of packages, from the file of the playbook's role; none without it."""
+        """Return the distribution's names of packages, from the file of the playbook's role; none if it has no file."""
         family = "RedHat" if shutil.which("dnf") else "Debian"
         path = self.paths.root / ansible.PLAYBOOKS / "roles" / role / "vars" / f"{family}.yml"
-        if not path.is_file():  # a project of variants and workloads alone
+        if not path.is_file():  # a project with only variants and workloads
             return []
         named = YAML(typ="safe").load(path)
         return [name for key in keys for name in named[key]]
@@ -186,9 +186,9 @@ class _Preparation:
         return [*self._packages("engine", "engine_packages"), *known]
 
     def _does(self, engine: EngineName, names: Sequence[str], *, starts: bool = False, traces: bool = False) -> bool:
-        """Prepare this machine if it lacks anything and the user may and agrees, and return whether it was tried.
+        """Prepare this machine if it lacks anything, the user may do it and agrees; return whether it was tried.
 
-        If the playbook fails, say what it has changed and how that is taken back, and go on without the rest.
+        If the playbook fails, say what it has changed and how to undo that, and go on without the rest.
         """
         if finding.why_no_packages():
             return False
@@ -221,13 +221,13 @@ def _shown(checks: list[MachineCheck]) -> list[MachineCheck]:
 
 
 def _fail_on_blocking(checks: list[MachineCheck], way: str = "") -> None:
-    """Raise EngineError for a check that prevents measuring; `way` says how the playbook mends it."""
+    """Raise EngineError for a check that prevents measuring; `way` says how the playbook can mend it."""
     for check in doctor.blocking(checks):
         raise EngineError(key=check.subject, found=check.found, todo=f"{check.fix}{way if check.by_playbook else ''}")
 
 
 def _user_agrees(plan: PreparationPlan, agreed: bool, *, dry_run: bool) -> bool:
-    """Say what would be done, and return whether the user agrees: by --yes, or asked at a terminal."""
+    """Say what would be done, and return whether the user agrees: by --yes, or when asked at a terminal."""
     if not agreed and not dry_run and not sys.stdin.isatty():
         return False
     for line in plan.lines:
@@ -238,7 +238,7 @@ def _user_agrees(plan: PreparationPlan, agreed: bool, *, dry_run: bool) -> bool:
 
 
 def _lacks_new_group(outcome: Found) -> bool:
-    """Return whether this process lacks the engine's group, and could have it: it keeps those that it started with."""
+    """Return whether a restart would give this process the engine's group: it keeps the groups it started with."""
     denied = outcome.refusal is not None and "permission denied" in outcome.refusal.found
     return denied and "INTERLOCK_IN_GROUP" not in os.environ and bool(shutil.which("sg"))
 

@@ -1,4 +1,4 @@
-"""Live progress of builds, transfers and cells, and verdicts as they fall: rows on a terminal, else a line an event."""
+"""Live progress of builds, transfers, cells and verdicts: rows on a terminal, elsewhere one line for each event."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from interlock.report.tables import rounds_text
 from interlock.results.experiments import State
 
 UNBUILT = {"unchanged", "pulled"}
-# Of `build --verify`; what follows after a colon says more.
+# The results of `build --verify`; a text after a colon says more.
 VERIFIED = {"reproducible", "not verified"}
 ENDS = {*UNBUILT, *VERIFIED, *(state.value for state in State)}
-# In a log, a line for each process would be thousands, and so would one for each part of a download.
+# In a log, a line for each process or each part of a download would give thousands of lines.
 LOG_EVERY_S = 10.0
 AMOUNT = re.compile(r"(\d+) of (\d+) MB")
 BAR_WIDTH = 12
-# The rows that are no image's: what is measured, and how many of all are done.
+# The names of two rows that are not images: what is measured now, and how many of all are done.
 STATUS, TOTAL = "", " total"
 
 
@@ -42,14 +42,14 @@ def clock(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class ProgressRow:
-    """What a terminal shows of one thing that goes on."""
+    """What a terminal shows of one piece of work in progress."""
 
     name: str
     step: str
-    since: float | None = None  # time.monotonic() when it started; its clock goes on between two steps
-    expected_s: float | None = None  # what it takes in all, as far as one can tell
+    since: float | None = None  # time.monotonic() at its start; the clock runs on between steps
+    expected_s: float | None = None  # estimate of the whole duration
     done: int = 0
-    total: int | None = None  # with it, a bar: of a download, an upload
+    total: int | None = None  # if set, a download or an upload has a bar
 
 
 class _Bar(ProgressColumn):
@@ -66,7 +66,7 @@ class _Clock(ProgressColumn):
 
 
 class Display:
-    """Rows that are redrawn on a terminal; `log` lines stay, and are all there is elsewhere. A quiet one has none."""
+    """Rows that are redrawn on a terminal. `log` lines stay, and elsewhere are all there is. A quiet one has none."""
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console, self._quiet = console, quiet
@@ -83,7 +83,7 @@ class Display:
             self._progress.stop()
 
     def show(self, status: str) -> None:
-        """Show what goes on, where there is one thing at a time."""
+        """Show the work in progress, if there is one piece at a time."""
         self.set_row(STATUS, ProgressRow("", status))
 
     def set_row(self, key: str, row: ProgressRow) -> None:
@@ -107,7 +107,7 @@ class Display:
 
 
 def open_display(as_json: bool) -> Display:
-    """Return where a command shows its progress: with --json only on a terminal, with --quiet nowhere."""
+    """Return the display of a command's progress: with --json only on a terminal, with --quiet nowhere."""
     if notes.quiet:
         return Display(PlainConsole(file=io.StringIO()), quiet=True)
     return Display(PlainConsole(stderr=True), quiet=True) if as_json else Display(console)
@@ -168,7 +168,7 @@ class BuildProgress:
             self._show(now)
 
     def _is_news(self, step: str, now: float) -> bool:
-        """Return whether a step is printed now: how far a download is, is printed now and then only."""
+        """Return whether to print a step now; the progress of a download is only printed now and then."""
         if not AMOUNT.search(step):
             return True
         if now - self._amount_s < LOG_EVERY_S:
@@ -189,20 +189,20 @@ class BuildProgress:
             self._display.set_row(variant, self.row(variant))
 
     def row(self, variant: str) -> ProgressRow:
-        """Return what is shown of a build that goes on."""
+        """Return the row of a build in progress."""
         step = self._steps[variant]
         usual_s = self._usual_s.get(variant)
         return ProgressRow(f"build   {variant}", step, self._started[variant], usual_s, *_amount(step))
 
     def total_row(self, now: float) -> ProgressRow:
-        """Return what is shown of all builds together."""
+        """Return the row of all builds together."""
         ended = len(self._ended.keys() - {"base"})
         left_s = self._left_s(now)
         expected_s = None if left_s is None else now - self._start + left_s
         return ProgressRow("build", f"{ended} of {self._total} done", self._start, expected_s)
 
     def _left_s(self, now: float) -> float | None:
-        """Return how long the rest takes, from how long its builds took before, else from the pace of this run."""
+        """Return how long the rest takes, estimated from earlier builds, else from the pace of this run."""
         ended = self._ended.keys() - {"base"}
         to_come = self._usual_s.keys() - ended
         if to_come and len(to_come) == self._total - len(ended):
@@ -215,7 +215,7 @@ class BuildProgress:
 
 
 def _amount(step: str) -> tuple[int, int | None]:
-    """Return how much of how much is done, if a step says it."""
+    """Return the amounts done and in total, if a step says them."""
     amount = AMOUNT.search(step)
     return (int(amount[1]), int(amount[2])) if amount else (0, None)
 
@@ -273,7 +273,7 @@ class MeasureProgress:
     def __call__(self, update: ProgressUpdate) -> None:
         now = time.monotonic()
         if update.workload and update.activity != "preparing" and [update.workload] != self._seen[-1:]:
-            # After the first rounds of all it is each one's turn again.
+            # After everyone's first rounds each workload has its turn again.
             self._seen = [*(self._seen if update.workload not in self._seen else []), update.workload]
             self._workload_start = now
         line = self.status(update, now)
@@ -291,9 +291,9 @@ class MeasureProgress:
         return "measure " + " | ".join(part for part in parts if part)
 
     def _left(self, update: ProgressUpdate, now: float) -> str:
-        """Return the rest of this workload at its own pace, the workloads to come at the pace of those before.
+        """Return the time left: the rest of this workload at its own pace, later ones at the pace of earlier ones.
 
-        Rows that are decided before the last round make it less, and a budget ends it.
+        It is an upper bound: rows that are decided before the last round take less, and a budget may end it.
         """
         if update.number == 0 or not update.workload or update.activity == "profile":
             return ""
@@ -303,7 +303,7 @@ class MeasureProgress:
         return f", at most {clock(min(rest + to_come, self._budget_left_s()))} left"
 
 
-# A row whose interpreter was optimised otherwise than the baseline's: its ratio is of that too.
+# Marks a row whose interpreter was optimised in another way than the baseline's, which its ratio includes.
 BUILT_OTHERWISE = "built otherwise"
 STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.UNDECIDED: "dim"}
 
@@ -312,13 +312,13 @@ RowKey = tuple[str, str, str]
 
 
 class DecidedRows:
-    """Called after each look: a row is shown once, when it is decided or when nothing more is measured of it.
+    """Called after each look: a row is shown once, when it is decided or when it is not measured any more.
 
-    Of one look the fastest row comes first, what stayed undecided last.
+    The fastest row of a look comes first, undecided rows come last.
     """
 
     def __init__(self, display: Display, baseline: str) -> None:
-        self.display, self._baseline = display, baseline  # the display of the next stage may be another
+        self.display, self._baseline = display, baseline  # the next stage may have another display
         self._shown: dict[RowKey, Comparison] = {}
         self._open: dict[tuple[str, str], int] = {}
 
@@ -339,7 +339,7 @@ class DecidedRows:
 
     @property
     def counts(self) -> str:
-        """Return how many rows are decided, of those that were looked at; empty before the first look."""
+        """Return how many of the rows that were looked at are decided; empty before the first look."""
         decided = sum(comparison.verdict is not Verdict.UNDECIDED for comparison in self._shown.values())
         total = len(self._shown) + sum(self._open.values())
         return f"{decided} of {total} rows decided" if total else ""

@@ -70,7 +70,7 @@ def compare_command(
 
 
 def _one_extract(name: str, results: Path | None) -> cohorts.Extract:
-    """Return what is compared of the experiment with this path or name; UsageError if it names several."""
+    """Return the extract of the experiment with this path or name, for comparing; UsageError if it names several."""
     folders = store.experiments_in(named_folder(name, results))
     if len(folders) > 1:
         raise UsageError(
@@ -113,7 +113,7 @@ def export_command(
     folder = output or EXPORT
     counts = write_tables(folder, rows_of_experiments(experiments))
     if output is None:
-        write_atomically(EXPORT / ".gitignore", "*\n")  # tables are made anew at any time
+        write_atomically(EXPORT / ".gitignore", "*\n")  # tables can be made again at any time
     for name, count in counts.items():
         console.say(f"{name:12}{count:>9,} rows  {folder / file_name(name)}")
 
@@ -153,14 +153,14 @@ def report_command(
     elif written:
         console.say(str(written))
     else:
-        # Only what lies among the user's own results is found by the name that `--resume` takes.
+        # `--resume` takes a name, by which only the user's own results are found.
         own = folder.resolve().parent == (results or ProjectPaths.find().results).resolve()
         short = brief(described, tables, replace(_next_here(opening), can_continue=own))
         console.print(report.terminal(described, tables) if full else short, crop=False)
 
 
 def _next_here(opening: Opening) -> Opening:
-    """Return how a report begins where it is printed: a trial is the next step in the folder of a service alone."""
+    """Return the report's opening for this folder: a trial is a next step only in the folder of a service."""
     pick = opening.pick
     if pick is None or pick.recommended is None or not pick.in_containers:
         return opening
@@ -206,7 +206,7 @@ def claims_command(
 
 
 def reference_texts(paths: ProjectPaths) -> dict[str, str]:
-    """Return what is written from the references and the services, each reference's own claims too, by their paths."""
+    """Return the texts made from references and services, each reference's claims among them, by path."""
     known, folders = project.load_claims_file(paths.root), store.experiments_in(paths.reference)
     loaded, published = [_contents(folder) for folder in folders], list(known.claims.values())
     judged = {contents.experiment.name: claims.evaluate(published, contents) for contents in loaded}
@@ -261,7 +261,7 @@ def _contents(folder: Path) -> Contents:
 def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
     """Write report.md and report.html into the experiment's folder; print it in short.
 
-    With `as_json` all of it is printed as JSON instead. A file that cannot be written is a StoreError after that.
+    With `as_json` the whole report is printed as JSON instead. After printing, StoreError if a file cannot be written.
     """
     described, tables, opening = data = load_experiment(folder)
     written: Path | StoreError
@@ -280,7 +280,7 @@ def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
 
 
 def refresh_report(folder: Path) -> None:
-    """Write report.md and the page of an experiment that goes on: the page loads itself again until the end."""
+    """Write report.md and the page of a running experiment; the page reloads itself until the end."""
     is_first = not (folder / "report.md").exists()
     written = _write_files(load_experiment(folder), folder, goes_on=True)
     if is_first:
@@ -288,7 +288,7 @@ def refresh_report(folder: Path) -> None:
 
 
 def _write_files(data: ReportData, folder: Path, *, goes_on: bool) -> Path:
-    """Write an experiment's report into its folder, and return what a person opens."""
+    """Write an experiment's report into its folder, and return the file for a person to open."""
     described, tables, opening = data
     write_atomically(folder / "report.md", report.markdown(described, tables, opening, goes_on=goes_on))
     return _write_page(data, folder / PAGE_FILE, goes_on=goes_on)

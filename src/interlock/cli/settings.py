@@ -1,4 +1,4 @@
-"""Options become the settings of an experiment; those of one that is resumed are what its record says."""
+"""Turns options into the settings of an experiment; a resumed experiment has those of its record."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def settings_from(
     known: Catalog, options: MatrixOptions, results: Path | None = None, budget: str | None = None
 ) -> Settings:
-    """Return the settings that options ask for, and nothing else does; UsageError for a name that does not exist."""
+    """Return the settings that the options alone ask for; UsageError for a name that does not exist."""
     labels = selection.select_labels(known.variants, split_names(options.variants) or [CORE])
     wanted = split_names(options.workloads) or [CORE]
     benchmarks = selection.select_benchmarks(known.workloads, wanted)
@@ -61,7 +61,7 @@ def settings_from(
     return asked.with_baseline(options.baseline)
 
 
-# What stands for many names, in the order in which `word_for` takes them.
+# The words that stand for many names, in the order in which `word_for` takes them.
 WORDS = (EVERYTHING, CORE)
 
 
@@ -70,16 +70,16 @@ def new_seed(wanted: int | None) -> int:
     return random.SystemRandom().randrange(2**32) if wanted is None else wanted
 
 
-# What an option sets, where it is not the field of its own name, and how it is typed.
+# The fields that an option sets, if it is not the one of its own name, and how options are typed.
 SETS = {"profile": ("profiled",), "rounds": ("rounds", "rounds_limit"), "workloads": ("workloads", "benchmarks")}
 TYPED = {"profile": "--no-profile"}
 
 
 def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Experiment | FleetRecord) -> None:
-    """Raise UsageError for an option that is given and is not as when the experiment was begun."""
+    """Raise UsageError for an option that is given with another value than when the experiment began."""
     before, engine = began.settings, began.engine
     asked = asked.with_baseline(before.baseline) if options.baseline is None else asked
-    # Without containers the core set is what of it was there.
+    # Without containers the core set is only the part that was there.
     is_cut = asked.variants_word == CORE and finding.cannot(engine, Feature.WHOLE_CORE) is not None
     may_differ = {"as_root", "variants"} if is_cut else {"as_root"}
     for option in fields(options):
@@ -106,7 +106,7 @@ def resumed_place(
 ) -> tuple[str | None, Path | None]:
     """Return the name of the experiment to go on with and the folder of results, from its name or its folder.
 
-    `record` is the file that its folder has. UsageError for names that no folder can have, or both --resume and --name.
+    `record` is the file that marks its folder. UsageError for a name that no folder can have, or --resume with --name.
     """
     store.require_name(name)
     if named is not None and (Path(named) / record).is_file():
@@ -119,9 +119,9 @@ def resumed_place(
 
 
 def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
-    """Return the experiment of this name with all that its journal has.
+    """Return the experiment of this name, with all that its journal has.
 
-    UsageError if it is not there, at work, complete, of another command, or of another machine.
+    UsageError if it is missing, still running, complete, or was begun by another command or on another machine.
     """
     if not (results / name / EXPERIMENT_FILE).is_file():
         todo = nearest(name, [folder.name for folder in store.experiments_below(results)])

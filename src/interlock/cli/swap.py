@@ -30,11 +30,11 @@ from interlock.trial.builds import build_and_start
 from interlock.trial.named_images import digests_now
 from interlock.untrusted import printable, printable_name
 
-# A diff goes to standard output alone, so that `patch` can read it.
+# Only a diff goes to standard output, so that `patch` can read it.
 
 
 class _Notes(PlainConsole):
-    """What is said beside a diff; with --json one document says all of it."""
+    """Remarks beside a diff; with --json one document has all of them."""
 
     as_json = False
 
@@ -43,7 +43,7 @@ notes = _Notes(stderr=True)
 TOLD_EVERY_S = 1.0
 DEFAULT = Path(files.DOCKERFILES[0])
 STYLES = {Weight.BREAKS: "red", Weight.MAY_BREAK: "yellow", Weight.KNOW: ""}
-# Control characters, but for tabs and the ends of lines and pages, which `patch` has to find in the diff.
+# Control characters except tabs and the ends of lines and pages, which `patch` has to find in the diff.
 STEERING = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
 
 
@@ -90,7 +90,7 @@ def swap_command(
     if dry_run and not try_it:
         problem = "is for --try: without it a swap builds nothing, and without --write it writes nothing"
         raise UsageError(key="--dry-run", found=problem, todo="Leave it out.")
-    notes.as_json, notes.quiet = as_json, as_json or remarks.quiet  # with JSON standard error has errors alone
+    notes.as_json, notes.quiet = as_json, as_json or remarks.quiet  # with --json standard error has only errors
     place = _place(file)
     if place.is_dir() and stage is not None:
         raise UsageError(key="--stage", found=f"works on one file, but {place} is a folder", todo="Give the file.")
@@ -126,7 +126,7 @@ def swap_command(
 
 
 class _Looking:
-    """Says how many files of a folder were looked at, from the second second on."""
+    """Says how many files of a folder were looked at, once that takes more than a second."""
 
     def __init__(self) -> None:
         self._next_s = time.monotonic() + TOLD_EVERY_S
@@ -137,7 +137,7 @@ class _Looking:
             notes.say(f"looking   file {number}: {printable_name(path)}")
 
 
-# The options that each of these cannot be combined with.
+# The options with which each of these cannot be combined.
 EXCLUDED = {
     "--try": ("--revert", "--check"),
     "--revert": ("--to", "--check", "--paths"),
@@ -167,7 +167,7 @@ def _place(file: Path | None) -> Path:
 
 
 def _revert(place: Path, stage: str | None, write: bool) -> None:
-    """Take back the swaps of a file or of a folder's files; SwapError if one cannot be, after the others are."""
+    """Revert the swaps of a file or of a folder's files; SwapError if one cannot be reverted, after all others are."""
 
     def reverted(path: Path, text: str) -> PlannedFile:
         return PlannedFile(path, text, files.reverted_file(printable_name(path), text, stage))
@@ -191,9 +191,9 @@ def _revert(place: Path, stage: str | None, write: bool) -> None:
 def _apply(
     place: Path, made: SwapPlan, write: bool, ready: Callable[[SwapPlan], Sequence[Caveat]], then: str = ""
 ) -> None:
-    """Show the diff of all files, then what `ready` says, and write them with --write; `then` is how it goes on.
+    """Show the diff of all files and the caveats of `ready`, and write the files with --write; `then` is the next step.
 
-    `ready` returns what is to know of the change as a whole.
+    `ready` returns the caveats of the change as a whole.
     """
     for file in made.changed if not notes.as_json else ():
         _print_diff(file)
@@ -220,7 +220,7 @@ def _apply(
 
 
 def _try(made: SwapPlan, *, dry_run: bool) -> None:
-    """Build and start each Dockerfile as it would be written; an InterlockError ends the command before it is."""
+    """Build and start each Dockerfile as it would be written; an InterlockError ends the command before the writing."""
     named = ", ".join(printable_name(file.path) for file in made.changed if file.is_dockerfile)
     announce(f"builds and starts {named or 'nothing'} once, as `docker build` does", dry_run=dry_run, where=notes)
     containers = connect()
@@ -233,7 +233,7 @@ def _try(made: SwapPlan, *, dry_run: bool) -> None:
 
 
 def _print_diff(change: FileChange) -> None:
-    """Print a diff in the bytes of the file, but nothing that steers a terminal: a pager may pass it on."""
+    """Print a diff with the file's own bytes, but without control characters, which a pager may pass to a terminal."""
     sys.stdout.flush()
     diff = change.diff
     shown = printable(diff) if sys.stdout.isatty() else STEERING.sub(lambda sign: ascii(sign[0])[1:-1], diff)
@@ -246,7 +246,7 @@ def _print_json(document: Swapped) -> None:
 
 
 def _file_data(file: PlannedFile) -> SwappedFile:
-    # JSON has no bytes: those that are no UTF-8 are replaced.
+    # JSON has no bytes, so those that are not UTF-8 are replaced.
     diff = file.diff.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     caveats = [SwapCaveat(**vars(told)) for told in by_weight(told for told in file.warnings if told.line)]
     versions = [SwapVersion(**vars(version)) for version in file.paths]
@@ -254,12 +254,12 @@ def _file_data(file: PlannedFile) -> SwappedFile:
 
 
 def _json_name(path: Path) -> str:
-    """Return a file's name, in which escapes stand for bytes that are no UTF-8: JSON has none."""
+    """Return a file's name with escapes for bytes that are not UTF-8, which JSON cannot have."""
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _print_caveats(made: SwapPlan, of_all: Sequence[Caveat]) -> None:
-    """Print what each file's change may break, and then once what is to know of all of them."""
+    """Print what each file's change may break, and then once the caveats of all of them."""
     for file in made.files:
         for caveat in by_weight(caveat for caveat in file.warnings if caveat.line):
             _print_caveat(caveat, f"{printable_name(file.path)}:{caveat.line}: ")
@@ -299,7 +299,7 @@ def _check(place: Path, to: str | None, stage: str | None) -> None:
 
 
 def _print_checked(place: Path, checked: Sequence[CheckedLine], left: Sequence[SwapError]) -> None:
-    """Print the lines with a problem and the files that were left, or that all is up to date."""
+    """Print the lines with a problem and the files that were left out, or that all is up to date."""
     if notes.as_json:
         _print_json(Swapped(file=_json_name(place), lines=list(checked), left=[str(error) for error in left]))
         return

@@ -1,4 +1,4 @@
-"""The image that `swap` puts in: the variant and mode that are meant, and what the engine has of it."""
+"""The image that `swap` puts in: its variant and mode, and which image of it the engine or a registry has."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Target:
 
 
 def target_of(to: str) -> Target:
-    """Return the variant of --to; UsageError for one that there is not."""
+    """Return the variant of --to; UsageError if it does not exist."""
     project_paths = ProjectPaths.find()
     known = project.load(project_paths.root)
     name, mode_name = split_label(to)
@@ -49,7 +49,7 @@ def target_of(to: str) -> Target:
 def resolve(to: str, *, local: bool = False) -> tuple[NewImage, list[Caveat]]:
     """Return the image to swap in, with its digest where it is known, and caveats.
 
-    It is this engine's if a push or a pull gave it a digest, else the published one, which `local` leaves out.
+    It is this engine's image if a push or a pull gave it a digest, else the published one, unless `local`.
     """
     target = target_of(to)
     built, caveats = _built(target)
@@ -72,7 +72,7 @@ def _is_elsewhere(built: Built | None, there: Published) -> bool:
 
 
 def _of_published(there: Published, version: str, built: Built | None) -> list[Caveat]:
-    """Return what is to know of a published image that is put in place of what is here."""
+    """Return the caveats of a published image that is used in place of the one here."""
     told = []
     if there.version != version:
         told.append(f"the published image is Python {there.version}, variants/{there.name}.toml says {version}")
@@ -84,7 +84,7 @@ def _of_published(there: Published, version: str, built: Built | None) -> list[C
 
 
 def _platforms(built: Built) -> list[str]:
-    """Return what the image is for, as linux/arm64: all of a registry's index, or what this engine has."""
+    """Return the image's platforms, such as linux/arm64: all of a registry's index, or the one that this engine has."""
     client = connect().client
     with suppress(RegistryError):  # said elsewhere
         if built.digest and (listed := registry_platforms(client, built.digest)):
@@ -93,7 +93,7 @@ def _platforms(built: Built) -> list[str]:
 
 
 def _of_mode(mode: Mode | None) -> list[str]:
-    """Return what the user has to set for a mode, which no image contains."""
+    """Return what the user has to set for a mode, because no image contains it."""
     if mode is None:
         return []
     if any(MOUNT in value for value in mode.environment.values()):
@@ -128,7 +128,7 @@ def _built(target: Target) -> tuple[Built | None, list[Caveat]]:
 
 
 def _confirmed(containers: DockerEngine, here: Built) -> Built:
-    """Return the image by that of its recorded digests which a registry has: Podman 4 records some that none has."""
+    """Return the image with a recorded digest that a registry has; Podman 4 also records digests that none has."""
     digests = known_digests(containers.client.images.get(here.image_id))
     if len(digests) < 2:
         return here

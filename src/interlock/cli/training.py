@@ -1,4 +1,4 @@
-"""`interlock train`: variants are trained, and what was counted is stored for all their builds."""
+"""`interlock train`: trains variants, and stores what was counted for all their builds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def train_command(
 
 
 def _owner(known: Catalog, name: str) -> str:
-    """Return the variant whose build this one has; UsageError unless it follows a profile."""
+    """Return the variant whose build this one shares, or itself; UsageError unless the build uses a profile."""
     trainable = _trainable(known)
     if name not in trainable:
         raise UsageError(found=f"no variant '{name}' follows a profile", todo=nearest(name, trainable))
@@ -72,7 +72,7 @@ def _trainable(known: Catalog) -> list[str]:
 
 
 def _store(root: Path, training: Training, texts: FileTexts) -> TrainedProfile:
-    """Write what a training left: the archive first, without which its table is refused."""
+    """Write the results of a training. The archive comes first, because a table without its archive is refused."""
     variant = training.variant
     recipe = trained.recipe_of(variant, {"patches": texts.patches, "steps": texts.steps})
     assert recipe is not None  # noqa: S101  for the type checker: it was trained
@@ -94,7 +94,7 @@ def _store(root: Path, training: Training, texts: FileTexts) -> TrainedProfile:
 
 
 def _toml(profile: TrainedProfile) -> str:
-    """Return a profile's table: JSON's texts and lists of texts are TOML's too."""
+    """Return a profile's table. Texts and lists of texts in JSON are valid TOML."""
     values = profile.model_dump(exclude={"name", "files"})
     lines = [f"{key} = {json.dumps(value)}\n" for key, value in values.items()]
     files = [f"{json.dumps(file)} = {json.dumps(sha256)}\n" for file, sha256 in profile.files.items()]
@@ -102,7 +102,7 @@ def _toml(profile: TrainedProfile) -> str:
 
 
 def _remove_unused(root: Path, texts: FileTexts) -> None:
-    """Remove the profiles that no variant at any version has a use for."""
+    """Remove the profiles that no version of any variant can use."""
     known = project.load(root)
     sources = [variant.at(version) for variant in known.variants.values() for version in variant.versions]
     used = {profile.name for source in sources for profile in profiles_of(source, known, texts)}

@@ -159,7 +159,7 @@ class RoundOptions:
     why: Annotated[bool, typer.Option("--why", help="Record where the service waits, in a separate pass.")] = False
 
     def settings(self, labels: Sequence[str], workloads: int = 1, results: Path | None = None) -> Settings:
-        """Return the settings of the experiment, whose workloads are made of the user's service."""
+        """Return the settings of the experiment, whose workloads are made from the user's service."""
         least, limit = planned_rounds(quick=False, wanted=self.rounds)
         usual_s = None if self.rounds else workloads * BUDGET_S
         return Settings(
@@ -283,7 +283,7 @@ def _asked(
     service: ServiceOptions,
     surroundings: UserSurroundings,
 ) -> Trial:
-    """Return what the record says of the options, without values that may be secrets."""
+    """Return the options for the record, without values that may be secrets."""
     return Trial(
         context=str(context),
         dockerfile=str(file),
@@ -309,7 +309,7 @@ def _names(given: list[str] | None) -> list[str]:
 def _began(results: Path, named: str, settings: Settings, seed: int | None) -> Experiment:
     """Return the trial to go on with; UsageError if it cannot go on here, or was started with other options.
 
-    Without `seed` the one in `settings` is a random one, which nobody asked for.
+    Without `seed` the one in `settings` is random and is not compared, because nobody asked for it.
     """
     began = unfinished(results, named, is_trial=True)
     may_differ = ["workloads", "budget_s", "where", *(["seed"] if seed is None else [])]
@@ -330,9 +330,9 @@ def _repeat(
     dockerfile: DockerfileOptions,
     measured: RoundOptions,
 ) -> str:
-    """Return the command that repeats a trial, with what was found out written out.
+    """Return the command that repeats a trial, with everything that was found out as an option.
 
-    Values that may be secrets it takes from the environment.
+    It takes values that may be secrets from the environment.
     """
     given = {**vars(service), **vars(dockerfile), **vars(measured)}
     given |= {"env": _names(service.env), "build_arg": _names(dockerfile.build_arg), "keep": None, "syscalls": None}

@@ -1,4 +1,4 @@
-"""`interlock update`: newer releases are found, written into variants/ and rendered, or only told."""
+"""`interlock update`: finds newer releases, and writes them into variants/ and renders, or only reports them."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def update_command(
 
 
 def _to_train(before: Catalog, now: Catalog) -> list[str]:
-    """Return the variants that are built by a stored profile, and have another release now."""
+    """Return the variants that are built with a stored profile and now have another release."""
     trained = sorted({profile.variant for profile in before.trained.values()} & now.variants.keys())
     return [name for name in trained if now.variants[name].version != before.variants[name].version]
 
 
 def _wanted(known: Catalog, names: list[str]) -> tuple[list[str], list[Variant]]:
-    """Return the channels and the variants that are named, or all; those of variants are named with them."""
+    """Return the named channels and variants, or all; naming a variant names its channels too."""
     every = [*known.sources.channels, *known.variants]
     for name in names:
         require_known(every, name, "variant or channel")
@@ -89,7 +89,7 @@ def _pinned(known: Catalog) -> set[str]:
 
 
 def ask_registries(say: Callable[[str], None]) -> update.DigestOf:
-    """Return what asks the engine for the digest that a registry has for a name."""
+    """Return a function that asks the engine for the digest that a registry has for a name."""
     try:
         client = connect().client
     except NoEngineError as error:
@@ -107,7 +107,7 @@ def ask_registries(say: Callable[[str], None]) -> update.DigestOf:
 
 
 def _write(paths: ProjectPaths, texts: dict[str, str]) -> None:
-    """Write these files and what is generated of them: all that are there at once, or none."""
+    """Write these files and what is generated from them: either all existing files, or none."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         shutil.copytree(paths.root / "variants", root / "variants")
@@ -117,7 +117,7 @@ def _write(paths: ProjectPaths, texts: dict[str, str]) -> None:
             (root / file).write_text(text, encoding="utf-8")
         made = generated_texts(replace(paths, root=root), project.load(root))
     drifted = [path for path in generated.drift(paths.root, made) if path in made and (paths.root / path).is_file()]
-    # Profiles of optimisation come and go, and never change.
+    # Profiles of optimisation are added or removed, but never change.
     written = {path: content for path, content in made.items() if path in drifted and isinstance(content, str)}
     new = texts | written
     replace_files([FileChange(paths.root / path, read_file(paths.root / path), text) for path, text in new.items()])

@@ -115,7 +115,7 @@ def why_command(
 
 
 def _recorded(folder: Path, labels: list[str], workload: str, name: str) -> dict[str, LockSites]:
-    """Return the lock sites that an experiment has of each variant; UsageError says which has none, and why."""
+    """Return the lock sites that an experiment has for each variant; UsageError says which one has none, and why."""
     _, profiles = store.read_cells(folder, store.read_experiment(folder))
     sites = {}
     for label in labels:

@@ -15,10 +15,10 @@ from interlock.engine.ended import Ended
 from interlock.errors import EngineError, FloodError
 from interlock.untrusted import parse_json
 
-# Where every sandbox has it.
+# The launcher's path in every sandbox.
 LAUNCH = f"{MOUNT}/launch"
 MOST_PROCESSES = 256
-# What is read of one process's stdout, and of its stderr.
+# The most that is read from one process's stdout, and from its stderr.
 MOST_OUTPUT_BYTES = 16 * 2**20
 # The first line of an answer is far shorter.
 MOST_HEADER_BYTES = 100
@@ -33,7 +33,7 @@ class Channel(Protocol):
     def send(self, data: bytes) -> None: ...
 
     def receive(self, limit_s: float) -> bytes:
-        """Return what came, a byte at least; nothing once the agent has ended. TimeoutError after so many seconds."""
+        """Return the next bytes, at least one; none once the agent has ended. TimeoutError after `limit_s` seconds."""
         ...
 
 
@@ -42,7 +42,7 @@ class ProcessTimeoutError(Exception):
 
 
 def text_of(data: bytes | bytearray) -> str:
-    """Return what was printed as text, whatever its bytes."""
+    """Return what was printed as text; bytes that are not UTF-8 are replaced."""
     return data.decode("utf-8", "replace")
 
 
@@ -60,7 +60,7 @@ class Process:
 
     @property
     def exit_code(self) -> int:
-        """Return how it has ended, 127 if it could not be started; EngineError if the launcher does not say so."""
+        """Return its exit code, 127 if it could not be started; EngineError if the launcher does not report one."""
         try:
             return int(parse_json(self.cost)["interlock_process"]["exit_code"])
         except (ValueError, LookupError, TypeError):
@@ -68,7 +68,7 @@ class Process:
 
     @property
     def ended(self) -> Ended:
-        """Return how it has ended and what it printed; EngineError as for `exit_code`."""
+        """Return how it ended and what it printed; EngineError as for `exit_code`."""
         return Ended(self.exit_code, text_of(self.stdout), text_of(self.stderr))
 
     def tell(self, line: str) -> None:
@@ -97,12 +97,12 @@ class Process:
         self.is_closed = True
 
     def end(self, limit_s: float) -> None:
-        """Close its stdin and wait for its end; ProcessTimeoutError after so many seconds."""
+        """Close its stdin and wait for its end; ProcessTimeoutError after `limit_s` seconds."""
         self.close()
         self.wait(limit_s)
 
     def wait(self, limit_s: float) -> None:
-        """Wait for its end; ProcessTimeoutError after so many seconds."""
+        """Wait for its end; ProcessTimeoutError after `limit_s` seconds."""
         self.agent.wait(lambda: bool(self.cost), limit_s)
 
 
@@ -110,7 +110,7 @@ class Agent:
     """Speaks with the launcher in one sandbox. EngineError once it is gone."""
 
     def __init__(self, channel: Channel, word: Callable[[str], str] = str, setting: Callable[[str], str] = str) -> None:
-        """`word` and `setting` return a word of a command line and a value of an environment as the sandbox has it."""
+        """`word` and `setting` translate a command line's words and an environment's values for the sandbox."""
         self._channel, self._word, self._setting = channel, word, setting
         self._received = bytearray()
         self._processes: dict[int, Process] = {}
@@ -125,7 +125,7 @@ class Agent:
         return process
 
     def drop(self, files: Sequence[str]) -> None:
-        """Drop what no process has mapped of these files from the page cache; what cannot be dropped stays."""
+        """Drop these files from the page cache; pages that a process has mapped, or that cannot be dropped, stay."""
         self.ask("drop", 0, b"".join(file.encode() + b"\0" for file in files))
 
     def ask(self, what: str, number: int, data: bytes = b"") -> None:
@@ -136,7 +136,7 @@ class Agent:
             raise _gone() from None
 
     def wait(self, until: Callable[[], bool], limit_s: float) -> None:
-        """Take answers until it is so; ProcessTimeoutError at the deadline, FloodError if a process prints too much."""
+        """Take answers until `until` holds; ProcessTimeoutError after `limit_s`, FloodError for too much output."""
         end = time.monotonic() + limit_s
         while not until():
             left_s = end - time.monotonic()
@@ -163,7 +163,7 @@ class Agent:
             raise _gone()
 
     def _header(self, end: int) -> tuple[str, Process, int]:
-        """Return what an answer is, whose it is and where it ends; EngineError if it is none of the launcher's."""
+        """Return an answer's kind, its process and its end; EngineError if it is not an answer of the launcher."""
         try:
             what, number, count = self._received[:end].decode().split()
             if what not in ANSWERS or not 0 <= int(count) <= MOST_OUTPUT_BYTES:
@@ -184,7 +184,7 @@ class Agent:
 
 
 def flood() -> FloodError:
-    """Return the error of a process that printed more than is read."""
+    """Return the error for a process that printed too much."""
     printed = f"it printed more than {MOST_OUTPUT_BYTES // 2**20} MiB"
     return FloodError(found=printed, todo="Let it print less, or write to a file.")
 

@@ -36,19 +36,19 @@ from interlock.engine.ownership import PREFIX, mark
 from interlock.errors import ENDING_SIGNALS, EngineError, NoEngineError, last_line
 from interlock.results.experiments import EngineName
 
-# How long the engine may be silent within a call before it counts as gone. What only asks or sets is quick even on a
-# busy disk, what removes is as slow as the disk; a build step may be silent for minutes (training).
+# How long the engine may be silent within a call before it counts as gone. Calls that only ask or set are quick even
+# on a busy disk; removals are as slow as the disk; a build step may be silent for minutes (training).
 PING_S, SHORT_S, REMOVAL_S, LONG_S = 30, 120, 900, 3600
 PINGS = re.compile(r"/(_ping|version|info)(\?|$)")
-# Of a registry Docker's engine reads an answer into its memory, whatever its length, also once nobody waits for it.
-# While it pulls an image it says how far it is, but for the manifest before that and the last file of a layer.
+# Docker's engine reads a registry's answer into memory, however long it is, even when nobody waits for it any more.
+# While it pulls an image it reports progress, except for the manifest before that and for the last file of a layer.
 REGISTRY_S, PULL_S = 15, 300
 REGISTRIES = re.compile(r"/distribution/.+/json$")
 LONG_CALLS = re.compile(
     r"/(build|commit|images/(create|load|get|.+/(get|push))|exec/[^/]+/start"
     r"|containers/[^/]+/(wait|attach|archive|export))(\?|$)"
 )
-# What these make has an owner and is found by who cleans up, once it is there.
+# What these calls make is labelled with its owner, so a clean-up finds it as soon as it exists.
 CREATING_CALLS = re.compile(r"/(containers|networks|volumes)/create(\?|$)")
 DEFAULT_HOST, DEFAULT_CONTEXT = "unix:///var/run/docker.sock", "default"
 # Podman's service ends by itself when nobody has asked it anything for this long: a killed run leaves nothing behind.
@@ -68,20 +68,20 @@ STOPPED = f"{SEE_LOG} Once it answers, `interlock clean` removes what was starte
 FREE_SPACE = "Free space on the engine's disk: `docker system df` shows what takes it."
 
 ENGINE = "INTERLOCK_ENGINE"
-# Of what an experiment owns; of an image, all that went into it.
+# The label with the hash of what an experiment owns; an image's hash covers all that went into it.
 HASH_LABEL = "interlock.hash"
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a container engine answers; whatever is started beside the SDK gets its environment."""
+    """Where a container engine answers. Programs that are started beside the SDK get its `environment`."""
 
     host: str
     context: str | None = None  # docker's, which may have certificates of its own
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variables that lead a docker command to this engine; unset all others of them."""
+        """Return the variables that point a docker command at this engine; the others of their kind must be unset."""
         return {"DOCKER_CONTEXT": self.context} if self.context else {"DOCKER_HOST": self.host}
 
     @property
@@ -91,7 +91,7 @@ class Address:
 
 
 class SilentError(DockerException, RequestException):  # type: ignore[misc]  # the SDK has no types
-    """The engine says nothing, or is gone. As all that the SDK raises it is both, so that who foresees one does."""
+    """The engine says nothing, or is gone. It has both of the SDK's base classes, so a handler of either catches it."""
 
 
 class _Api(APIClient):  # type: ignore[misc]
@@ -100,14 +100,14 @@ class _Api(APIClient):  # type: ignore[misc]
     def request(self, method: str, url: str, **options: Any) -> Any:
         limit_s = PULL_S if "fromImage" in (options.get("params") or {}) else silence_limit_s(method, url)
         given_s = options.get("timeout") or limit_s
-        # What takes long takes as long as its caller says, who may wait for hours for a user's own tests.
+        # The caller sets the limit of a long call: it may wait for hours for a user's own tests.
         timeout_s = given_s if limit_s == LONG_S else min(given_s, limit_s)
         try:
             with uninterrupted() if CREATING_CALLS.search(url) else nullcontext():
                 return super().request(method, url, **{**options, "timeout": timeout_s})
         except (ConnectionFailed, Timeout) as error:
             is_late = isinstance(error, Timeout) or TIMED_OUT.search(str(error))
-            if is_late and timeout_s == given_s != limit_s:  # by who asked, and no failure
+            if is_late and timeout_s == given_s != limit_s:  # by the caller's own limit: no failure
                 raise
             raise SilentError(last_cause(str(error))) from None
 
@@ -116,9 +116,9 @@ class _Api(APIClient):  # type: ignore[misc]
 def uninterrupted() -> Iterator[None]:
     """Hold Ctrl-C, SIGTERM and SIGHUP back until the block has ended.
 
-    The engine goes on with a call that nobody waits for any more: what it makes would be there after all was removed.
+    The engine carries on with a call that nobody waits for any more: what it makes would appear after the clean-up.
     """
-    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+    if threading.current_thread() is not threading.main_thread():  # only the main thread is interrupted
         yield
         return
     caught: list[int] = []
@@ -140,7 +140,7 @@ class _Client(DockerClient):  # type: ignore[misc]
 
 
 def silence_limit_s(method: str, url: str) -> int:
-    """Return how long the engine may take until it answers this call, or says more."""
+    """Return how many seconds the engine may be silent in this call."""
     if LONG_CALLS.search(url):
         return LONG_S
     if PINGS.search(url):
@@ -170,8 +170,8 @@ def environment_for(address: Address) -> dict[str, str]:
 def open_client(engine: EngineName | None = None) -> tuple[DockerClient, Address]:
     """Return a docker SDK client whose engine answers, and its address; NoEngineError says why none does.
 
-    Without a name it is what INTERLOCK_ENGINE names, or Docker as `docker_address` finds it; where nobody answers and
-    nothing was named, Podman.
+    Without a name it is the engine that INTERLOCK_ENGINE names, or else Docker at its `docker_address`. If nothing was
+    named and Docker does not answer, it is Podman.
     """
     engine = engine or _named()
     if engine is EngineName.HOST:
@@ -261,7 +261,7 @@ def engine_words(error: Exception) -> str:
 
 @contextmanager
 def engine_errors(what: str, key: str = "") -> Iterator[None]:
-    """Raise EngineError, beginning with `what` went wrong, for every failure of the engine within the block."""
+    """Turn every failure of the engine within the block into an EngineError whose text begins with `what`."""
     try:
         yield
     except (DockerException, *NETWORK) as error:
@@ -277,9 +277,9 @@ def require_answer(client: DockerClient) -> None:
 
 
 def engine_failure(error: BaseException) -> EngineError | None:
-    """Return what an exception tells of the engine or the network; None for one that comes from elsewhere.
+    """Return the EngineError for a failure of the engine or the network; None for any other exception.
 
-    An engine's answer that its own SDK cannot read is the engine's failure too.
+    An answer that the SDK cannot read counts as a failure of the engine.
     """
     if isinstance(error, DockerException) and not isinstance(error, SilentError):
         return EngineError(found=f"the container engine failed: {engine_words(error)}", todo=STOPPED)
@@ -300,12 +300,12 @@ def no_space(message: str) -> bool:
 
 
 def disk_full(what: str) -> EngineError:
-    """Return the error of what the engine's disk has no space for."""
+    """Return the error for `what`, which found the engine's disk full."""
     return EngineError(found=f"{what}: no space left on the engine's disk", todo=FREE_SPACE)
 
 
 def put_tag(image: Image, name: str) -> None:
-    """Tag the image, in two words, because Podman takes no tag within a name."""
+    """Tag the image, with repository and tag apart, because Podman takes no tag within a name."""
     repository, _, tag = name.rpartition(":")
     image.tag(repository, tag)
 
@@ -315,20 +315,20 @@ def podman_is_installed() -> bool:
 
 
 def podman_address() -> Address:
-    """Return a socket that Podman's service already has, or starts one; EngineError if neither can be had."""
+    """Return the socket of Podman's service, which is started if none runs; EngineError if that fails."""
     path = next((path for path in known_sockets() if answers(path)), None) or _serve()
     return Address(f"unix://{path}")
 
 
 def known_sockets() -> list[Path]:
-    """Return where systemd's podman.socket is, this user's before root's."""
+    """Return the paths of systemd's podman.socket, this user's before root's."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
     own, system = Path(runtime) / "podman/podman.sock", Path("/run/podman/podman.sock")
     return [system] if os.geteuid() == 0 else [own, system]
 
 
 def answers(path: Path) -> bool:
-    """Return whether somebody listens there and lets this user in."""
+    """Return whether a server listens at this socket and lets this user connect."""
     with socket.socket(socket.AF_UNIX) as client:
         try:
             client.connect(str(path))

@@ -48,7 +48,7 @@ class DockerEngine:
 
     client: DockerClient
     address: Address = field(default_factory=docker_address)
-    answers: Answers = field(default_factory=Answers)  # of places of sources, in this run
+    answers: Answers = field(default_factory=Answers)  # what places of sources answered in this run
 
     @property
     def is_elsewhere(self) -> bool:
@@ -59,7 +59,7 @@ class DockerEngine:
         return connection.name_of(self.client)
 
     def cannot(self, feature: Feature) -> None:
-        """Return nothing: what the machine itself lacks for a probe is known when it is tried."""
+        """Return None: what the machine lacks for a probe shows only when the probe is tried."""
 
     def facts(self) -> dict[str, Any]:
         return connection.engine_facts(self.client)
@@ -84,7 +84,7 @@ class DockerEngine:
     def to_train(
         self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep
     ) -> list[ImagePlan | Built]:
-        """Return of each variant what would be trained, its newest version that can be had, or why there is none."""
+        """Return for each variant the plan to train, of the newest version that can be had, or why there is none."""
         return builds.decide(self._builder(known, options, on_step), names, lambda _: None)
 
     def train(self, plan: ImagePlan, options: BuildOptions, on_step: OnStep) -> Training:
@@ -98,7 +98,7 @@ class DockerEngine:
     def plans(
         self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep
     ) -> list[list[ImagePlan] | Built]:
-        """Return what would be built of each version, the newest first, or why a variant ends before anything is."""
+        """Return each variant's plans, the newest version first, or why the variant ends before anything is built."""
         builder = self._builder(known, options, on_step)
         return [builds.plans_or_end(builder, known.variants[name]) for name in names]
 
@@ -125,12 +125,12 @@ class DockerEngine:
         )
 
     def find_workspace(self, owner: str, root: Path, base: Base) -> ContainerWorkspace | None:
-        """Return one in which probes can be tried, without building anything; None if the instruments are missing."""
+        """Return a workspace to try probes in, without building anything; None if the instruments are missing."""
         instruments = find_helper(self.client, root, INSTRUMENTS, base)
         return None if instruments is None else ContainerWorkspace(self.client, owner, instruments)
 
     def ensure_base(self, base: Base, cache: Path, on_step: OnStep) -> BaseImage:
-        """Return the base that is here, or pull or make it."""
+        """Return the base; pull or make it if it is not here."""
         return ensure_base(self.client, base, cache, lambda text: on_step("base", text))
 
     def base_words(self, base: Base) -> str:
@@ -168,7 +168,7 @@ class DockerEngine:
         return makers_of(leftovers.labels_by_owner(self.client))
 
     def clean_up(self, owner: str) -> None:
-        """Remove what an owner has; EngineError names what stays, or says that the engine does not answer."""
+        """Remove everything of an owner; EngineError names what stays, or says that the engine does not answer."""
         with connection.engine_errors("what was started cannot be removed (`interlock clean` does it later)"):
             leftovers.clean_up(self.client, owner)
 
@@ -184,8 +184,8 @@ class DockerEngine:
 def _store_byte_code(client: DockerClient, owner: str, image_id: str, volume: str) -> None:
     """Compile the workloads' programs with an image's interpreter.
 
-    Cells have them read-only, so that each process would compile them at its start. If one cannot be compiled, its
-    processes say why.
+    Cells mount the programs read-only, so every process would compile them again at its start. A program that cannot be
+    compiled says why when it runs.
     """
     with suppress(ContainerError):
         client.containers.run(

@@ -1,6 +1,6 @@
 """How a process ended and what it printed, bounded: the one answer, wherever the process was.
 
-What asks this machine's own programs goes through `run_here`; cells, containers and agents have their own ways.
+This machine's own programs are run by `run_here`; cells, containers and agents have their own ways.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from interlock.errors import last_line
 
 LAST_LINES = 3
-# Of a program that is not there, as shells say it.
+# The exit code by which shells say that a program does not exist.
 NOT_FOUND = 127
 
 
@@ -30,7 +30,7 @@ class Ended:
     stderr: str = ""
     timed_out: bool = False
     out_of_memory: bool = False
-    flooded: bool = False  # it printed more than is read, and was killed, or what it printed last is here
+    flooded: bool = False  # it printed too much: it was killed, or only the end of its output is here
 
     @property
     def ok(self) -> bool:
@@ -55,7 +55,7 @@ def run_here(
     given: str | None = None,
     limit_s: float | None = None,
 ) -> Ended:
-    """Run a program of this machine to its end or the limit; one that is not there ended with 127 and the reason."""
+    """Run a program of this machine to its end or the limit; a missing one ends with 127 and the reason."""
     try:
         done = subprocess.run(
             argv,
@@ -77,7 +77,7 @@ def run_here(
 
 
 def end_session(process: subprocess.Popen[Any], within_s: float) -> None:
-    """End a process that leads a session, and all that it has started there; what is left after the time is killed."""
+    """End a session's leader and all that it has started there; after `within_s` seconds what is left is killed."""
     try:
         with suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, signal.SIGTERM)
@@ -89,7 +89,7 @@ def end_session(process: subprocess.Popen[Any], within_s: float) -> None:
 
 
 def linked_by(program: str) -> list[Path]:
-    """Return the loader and the libraries of a program of this machine."""
+    """Return the paths of the loader and the libraries that a program of this machine links."""
     return [Path(word) for word in run_here(["ldd", program]).stdout.split() if word.startswith("/")]
 
 

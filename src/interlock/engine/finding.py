@@ -22,7 +22,7 @@ from interlock.errors import EngineError, NoEngineError, UnsupportedHereError
 from interlock.results.engines import EngineName
 
 PROC = Path("/proc")
-# What a container engine's daemon cannot do without; what starts it as a service raises its limit of open files.
+# What a container engine's daemon needs; the last one because its service raises the limit of open files.
 NEEDED = ("CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_ADMIN", "CAP_SYS_RESOURCE")
 EVERY_ID = "4294967295"
 SYSTEMD = Path("/run/systemd/system")
@@ -37,12 +37,12 @@ class Found:
     refusal: NoEngineError | None = None  # why none answers
     no_start: str = ""  # why none can run here, whoever installs it
     no_packages: str = ""  # why this user cannot install packages
-    answers: bool = False  # one does, but starts no container: to install another one would not help
+    answers: bool = False  # one does, but starts no container: installing another would not help
 
     def could_install(self, named: EngineName | None = None) -> bool:
         """Return whether the named engine, or Docker, can be installed and would run.
 
-        Without a name the user's choice, by DOCKER_HOST or by installing Podman, is not replaced by Docker.
+        Without a name, Docker does not replace an engine that the user chose by DOCKER_HOST or by installing Podman.
         """
         if self.refusal is None:
             return False
@@ -51,7 +51,7 @@ class Found:
 
     @property
     def why_none(self) -> str:
-        """Return why there is no container engine, in the words of a line; empty if there is one."""
+        """Return why there is no container engine, in one line; empty if there is one."""
         if self.refusal is None:
             return ""
         where = self.refusal.file or self.refusal.key
@@ -69,7 +69,7 @@ def _user_chose() -> bool:
 def find_containers(named: EngineName | None = None) -> Found:
     """Return the container engine that answers and starts a container, or what is in the way of one.
 
-    Where this machine is named nothing is looked for, and nothing refuses.
+    If this machine itself is the named engine, nothing is looked for and there is no refusal.
     """
     if named is EngineName.HOST:
         return Found(None)
@@ -85,19 +85,19 @@ def find_containers(named: EngineName | None = None) -> Found:
 
 
 def is_led_by_environment(used: EngineName) -> bool:
-    """Return whether DOCKER_HOST leads to this engine, which its name alone need not do."""
+    """Return whether DOCKER_HOST leads to this engine; its name alone may lead to another."""
     return "DOCKER_HOST" in os.environ and used is not EngineName.HOST
 
 
 def cannot(named: EngineName | None, feature: Feature) -> UnsupportedHereError | None:
-    """Return the error of what the named engine cannot do, before it is there; None if it can or none is named."""
+    """Return the error if the named engine cannot do this, before connecting; None if it can or none is named."""
     return features.cannot(feature) if named is EngineName.HOST else None
 
 
 def require_containers(engine: DockerEngine) -> None:
     """Raise NoEngineError if an engine of this machine answers but cannot start a container.
 
-    One on another machine is believed: nothing that is here need run there.
+    An engine on another machine is believed: what is tried here need not run there.
     """
     if engine.is_elsewhere:
         return
@@ -112,7 +112,7 @@ def require_containers(engine: DockerEngine) -> None:
 
 
 def why_no_start() -> str:
-    """Return why a container engine of this machine cannot run, whoever installs it; empty if nothing speaks for it."""
+    """Return why a container engine cannot run on this machine, whoever installs it; empty if no reason is known."""
     lacking = [name for name in NEEDED if name not in machine.capabilities("CapBnd", PROC)]
     if not _has_writable_cgroups((PROC / "self/mountinfo").read_text(encoding="utf-8")):
         return "read-only cgroups"
@@ -126,13 +126,13 @@ def why_no_start() -> str:
 
 
 def _has_writable_cgroups(mounts: str) -> bool:
-    """Return whether one of these mounts, as in /proc/self/mountinfo, is of control groups and may be written to."""
+    """Return whether one of these mounts (lines of /proc/self/mountinfo) is a writable cgroup hierarchy."""
     words = (line.split() for line in mounts.splitlines() if " - " in line)
     return any(mount[mount.index("-") + 1] in {"cgroup", "cgroup2"} and "rw" in mount[5].split(",") for mount in words)
 
 
 def why_no_packages() -> str:
-    """Return why this user cannot install packages; empty if they can, at a terminal by a password."""
+    """Return why this user cannot install packages; empty if they can, be it with a password at a terminal."""
     if shutil.which("apt-get") is None and shutil.which("dnf") is None:
         return "neither apt-get nor dnf is here"
     if os.geteuid() == 0:

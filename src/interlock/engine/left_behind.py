@@ -1,4 +1,4 @@
-"""What killed runs left on this machine and in its engines, and runs that are still at work: ended and removed."""
+"""Ends runs that are still at work, and removes what killed runs left on this machine and in its engines."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from interlock.errors import EngineError
 from interlock.results.engines import EngineName
 
 END_S = 60.0
-# psutil does not translate the missing file if the id is another process's by the time it looks again.
+# psutil lets FileNotFoundError through if another process has the id by the time it looks again.
 GONE = (psutil.NoSuchProcess, FileNotFoundError)
 LOOK_S = 0.2
 
 
 def engines(named: EngineName | None) -> tuple[list[Engine], str]:
-    """Return every engine whose things may be left, and why no container engine is one; its error if it was named."""
+    """Return every engine that may hold leftovers, and why none is a container engine; EngineError if it was named."""
     caches = dict.fromkeys([cache_folder(), cache_for(find_account(), cache_folder())])
     here: list[Engine] = [HostEngine(Path(), cache) for cache in caches]
     if named is EngineName.HOST:
@@ -48,12 +48,12 @@ def remove_folders() -> list[Path]:
 
 
 def end_processes(beginning: str, engines: Sequence[Engine] = (), within_s: float = END_S) -> list[str]:
-    """End each experiment whose name has this prefix as Ctrl-C would, and builds marked with one.
+    """End each experiment whose name has this prefix, as Ctrl-C would, and the builds marked with such a name.
 
-    What does not end in time is killed. Return the names: of `interlock matrix --name NAME`, or of the owners for which
-    a process is at work with one of the engines.
+    What does not end in time is killed. Return the names of what was ended: experiments, as in `interlock matrix --name
+    NAME`, and the owners for which a process was at work with one of the engines.
 
-    A process is known by its id and its start: what has the id of one that has ended is left alone.
+    A process is known by its id and its start, so a new process with an old id is left alone.
     """
     ended = set[str]()
     # By their names first: an engine may not answer.

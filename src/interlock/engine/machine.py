@@ -10,7 +10,7 @@ from typing import Any
 
 SYS_CPU = Path("/sys/devices/system/cpu")
 PROC = Path("/proc")
-# By its bit (linux/capability.h).
+# The bit of each capability (linux/capability.h).
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21, "CAP_SYS_RESOURCE": 24}
 
 
@@ -51,7 +51,7 @@ def operating_system() -> str:
 
 
 def capabilities(kind: str, proc: Path = PROC) -> set[str]:
-    """Return which of CAPABILITIES this process has: CapEff now, CapBnd at most, whoever starts what."""
+    """Return which of CAPABILITIES this process has (CapEff), or could have by any program that it starts (CapBnd)."""
     lines = (_text(proc / "self/status") or "").splitlines()
     bits = next((int(line.split()[1], 16) for line in lines if line.startswith(f"{kind}:")), 0)
     return {name for name, bit in CAPABILITIES.items() if bits >> bit & 1}

@@ -19,9 +19,9 @@ LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
 PART = r"[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*"
 NAME = re.compile(rf"(?P<host>{LABEL}(\.{LABEL})*(:[0-9]{{1,5}})?)/(?P<namespace>{PART}(/{PART})*)")
 LONGEST_NAME = 255
-# What names without a host mean: Docker Hub, whose names engines shorten.
+# Docker Hub: the host of names without one. Engines shorten its names.
 HUB = ("docker.io", "index.docker.io")
-# Names of images that are on this machine alone: variants' (LOCAL_NAME), and all others.
+# Names of our images that exist on this machine alone: variants' (LOCAL_NAME), and all others.
 OURS = re.compile(r"^(?:localhost/)?interlock/")
 # Digits of a content hash in a tag: as many as Docker shows of an id.
 HASH_DIGITS = 12
@@ -69,9 +69,9 @@ def parse_registry(text: str, option: str, key: str | None = None) -> Registry:
     return Registry(host, parts["namespace"], key)
 
 
-# Of the OCI image specification.
+# The OCI image specification's label for a version.
 VERSION_LABEL = "org.opencontainers.image.version"
-# Podman gives a digest also to what it built, under a local name that no registry has.
+# Podman also gives a digest to what it built, under a local name that no registry has.
 LOCAL = ("docker.io/interlock/", "localhost/")
 
 

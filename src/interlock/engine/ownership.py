@@ -1,6 +1,6 @@
 """Who made a container, a volume, a network, an image or a folder, and whether that process is still at work.
 
-A process is known by its host, its id and its start; an id alone is another process's sooner or later.
+A process is known by its host, its id and its start; sooner or later another process gets the same id.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from interlock.untrusted import parse_json
 # The label that has the experiment's name, or that of an audit, a trial, a proof or an installation.
 OWNER_LABEL = "interlock.experiment"
 PID, STARTED, HOST = "interlock.pid", "interlock.started", "interlock.host"
-# The file of a folder with what an engine's things have as labels.
+# The file that marks a folder, with what containers and images have as labels.
 MARK = ".interlock-owner.json"
 PREFIX = "interlock-"
 PROC = Path("/proc")
@@ -51,24 +51,24 @@ def life(labels: Mapping[str, str]) -> Life:
 
 
 def lives_of(labels: Mapping[str, Sequence[Mapping[str, str]]]) -> dict[str, Life]:
-    """Return for each owner whether anybody is at it: one living process is enough, and so is one that is unknown."""
+    """Return for each owner whether it is still in use; one process that lives, or is unknown, is enough."""
     order = [Life.LIVING, Life.UNKNOWN, Life.DEAD]
     return {owner: min(map(life, made), key=order.index) for owner, made in labels.items()}
 
 
 def makers_of(labels: Mapping[str, Sequence[Mapping[str, str]]]) -> dict[int, str]:
-    """Return the processes of this machine that are at work, by their ids, and for which owner."""
+    """Return the processes of this machine that are at work: the owner by process id."""
     return {int(marks[PID]): owner for owner, made in labels.items() for marks in made if life(marks) is Life.LIVING}
 
 
 @cache
 def host() -> str:
-    """Return this machine's name and this process's numbering of processes, which a container has of its own."""
+    """Return this machine's name and this process's PID namespace; a container has a namespace of its own."""
     return f"{platform.node()} {(PROC / 'self/ns/pid').stat().st_ino}"
 
 
 def start_of(pid: int) -> str:
-    """Return when a process started: the boot and the clock ticks since, which no setting of the clock changes.
+    """Return when a process started: the boot and the clock ticks since then, which setting the clock does not change.
 
     Empty for a process that is gone or has ended.
     """
@@ -109,7 +109,7 @@ def _is_mine(path: Path) -> bool:
 
 
 def life_of(folder: Path) -> Life:
-    """Return whether anybody is at a folder; unknown without a mark."""
+    """Return whether the maker of a folder is still at work; unknown without a mark."""
     return life(labels_in(folder))
 
 

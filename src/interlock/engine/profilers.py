@@ -1,11 +1,11 @@
-"""What a profiler says that does not start, wherever it runs."""
+"""The error of a profiler that does not start, wherever it runs."""
 
 from __future__ import annotations
 
 from interlock.engine.protocol import LEAVE_OUT
 from interlock.errors import EngineError, InterlockError, TracerError, last_line
 
-# Its exit code where another program traces already.
+# The profiler's exit code if another program traces already.
 EXIT_OTHER_TRACER = 3
 
 
@@ -15,7 +15,7 @@ def not_ready(limit_s: float) -> EngineError:
 
 
 def refusal(said: str, exit_code: int, options: str = "") -> InterlockError:
-    """Return the error of a profiler that ended with these words: TracerError names another tracer."""
+    """Return the error for a profiler that ended with these words; a TracerError names another tracer."""
     reason = last_line(said).removeprefix("profiler: ")
     if exit_code == EXIT_OTHER_TRACER:
         return TracerError(found=reason, todo=f"Stop it, or {LEAVE_OUT}.")

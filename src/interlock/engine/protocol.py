@@ -1,6 +1,6 @@
 """What measuring, building and trials ask of an engine, whichever it is: Docker, Podman or this machine itself.
 
-What an engine cannot do it says itself, by `cannot` beforehand or by the same UnsupportedHereError when it is tried.
+An engine says itself what it cannot do: beforehand by `cannot`, or by the same UnsupportedHereError when it tries.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from interlock.results.experiments import BaseImage, Built, EngineName, PackageS
 if TYPE_CHECKING:
     from interlock.engine.names import Registry  # it loads docker, which not every engine needs
 
-# What a sandbox has at most, swap included. What it writes to a tmpfs counts.
+# A sandbox's memory limit, swap included. What it writes to a tmpfs counts.
 MEMORY_BYTES = 2**30
-# Where a load has its script for a fixed rate.
+# Where a load finds its script for a fixed rate.
 FIXED_RATE = "/usr/local/share/interlock/fixed-rate.lua"
 # The helper that every experiment needs.
 INSTRUMENTS = "instruments"
 NOTHING: Mapping[str, str] = MappingProxyType({})
-# What asks for a profile has an option of its own that does without.
+# Each command that asks for a profile has its own option to leave it out.
 LEAVE_OUT = "leave the profile out (`matrix --no-profile`, `trial --no-syscalls`)"
 
 # Called with a variant's name and the step that it is at.
@@ -44,13 +44,13 @@ class BuildOptions:
 
     root: Path
     cache: Path
-    # A new one builds again what is unchanged; the same for all variants, so that a shared build is done once.
+    # A new value builds again what is unchanged. All variants have the same one, so that a shared build is done once.
     rebuild: str = ""
-    # Where a team keeps what it has built: what it has is pulled instead of built.
+    # Where a team keeps what it has built: what is there is pulled instead of built.
     registry: Registry | None = None
-    pulls_only: bool = False  # what would have to be made here is missing then
-    verifies: bool = False  # build everything a second time and compare
-    # Images that an experiment needs besides: an engine that has such begins them beside the first builds.
+    pulls_only: bool = False  # whether what would have to be made here counts as missing
+    verifies: bool = False  # whether everything is built a second time and compared
+    # Images that an experiment needs besides variants: a container engine begins to build them beside the first builds.
     helpers: Sequence[str] = ()
 
 
@@ -89,7 +89,7 @@ class CpuUsed:
     def since(self, before: CpuUsed) -> CpuUsed:
         """Return what was used after `before` was read.
 
-        The kernel measures the sum and divides it anew at each reading, so that either part may have shrunk.
+        The kernel measures the sum and divides it anew at each reading, so either part may shrink.
         """
         total_s = self.total_s - before.total_s
         sys_s = min(max(self.sys_s - before.sys_s, 0.0), total_s)
@@ -110,7 +110,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class LoadRun:
-    """What a load printed, and its seconds by the clock of where it ran."""
+    """What a load printed, and its duration in seconds by the clock of the place it ran in."""
 
     stdout: str
     duration_s: float
@@ -118,10 +118,10 @@ class LoadRun:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a cell is given besides what all have."""
+    """What a cell gets in addition to what every cell has."""
 
     rights: tuple[Right, ...] = ()  # what the workload asks for
-    prefix_on_volume: bool = False  # /usr/local, instead of the image's file system
+    prefix_on_volume: bool = False  # whether /usr/local is on a volume instead of the image's file system
 
 
 USUAL = Surroundings()
@@ -131,7 +131,7 @@ USUAL = Surroundings()
 class UserSurroundings:
     """Where a user's own images run in a trial: network, CPUs, memory, and what all of them are told."""
 
-    network: str | None = None  # of the engine; None: one is made, from which others can be reached
+    network: str | None = None  # of the engine; None: one is made that has access to the outside
     cpus: str = ""  # in the engine's words; empty for all
     memory: str | None = None
     alias: str = ""  # their name in the network
@@ -157,7 +157,7 @@ class Needs:
     built: Sequence[Built]
     programs: Mapping[str, bytes]  # of the workloads, by path below workloads/
     helpers: Sequence[str] = ()  # what its workloads need: server, limits, load
-    base: BaseImage | None = None  # of the helpers, where it is not that of a variant
+    base: BaseImage | None = None  # of the helpers, if it is not a variant's
     users: UserSurroundings | None = None  # of a trial
 
 
@@ -286,7 +286,7 @@ class Network(Protocol):
 
     @property
     def can_evict(self) -> bool:
-        """Return whether an interpreter's files can be put out of the page cache in a sandbox."""
+        """Return whether an interpreter's files can be dropped from the page cache in a sandbox."""
         ...
 
     def open_sandbox(
@@ -312,7 +312,7 @@ class Network(Protocol):
         ...
 
     def load_cpu_used(self) -> CpuUsed:
-        """Return the CPU time of what load comes from."""
+        """Return the CPU time of what generates the load."""
         ...
 
 
@@ -349,7 +349,7 @@ class Installer(Protocol):
     def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[PackageSet]:
         """Return the packages of each image and its requirement lines, installed now if they were not.
 
-        What cannot be had says so in its outcome.
+        Packages that cannot be installed say so in their outcome.
         """
         ...
 
@@ -380,12 +380,12 @@ class Engine(Protocol):
     def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:
         """Build every named variant. Failures and missing sources are outcomes; EngineError ends the build.
 
-        UsageError for an option that is of images, on an engine that has none.
+        UsageError for an option about images on an engine that has none.
         """
         ...
 
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
-        """Return what the variants have now, and of the others why there is nothing. Nothing is built."""
+        """Return what the variants have now, or why they have nothing. Nothing is built."""
         ...
 
     def set_up(self, owner: str, needs: Needs) -> Workspace:
@@ -395,7 +395,7 @@ class Engine(Protocol):
     def installer(self, known: Catalog, root: Path, on_step: OnStep) -> Installer: ...
 
     def owners(self) -> dict[str, Life]:
-        """Return the owners of everything that is in this engine until they end, and whether they are at work."""
+        """Return the owners of everything temporary in this engine, and whether they are still at work."""
         ...
 
     def makers(self) -> dict[int, str]:

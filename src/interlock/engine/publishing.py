@@ -1,4 +1,4 @@
-"""What a published image has beside what is pushed: what is recorded of it, signatures, and the tags to pull it by.
+"""Adds to a pushed image what a published one has: its record, signatures, and the tags to pull it by.
 
 buildx joins the images of several platforms; cosign signs and attests. Both talk to the registry themselves.
 """
@@ -24,15 +24,15 @@ from interlock.errors import CatalogError, RegistryError, SignatureError, StoreE
 from interlock.results.experiments import Built
 from interlock.results.files import write_atomically
 
-# Types of what is attested, as cosign names them, by the end of the file's name.
+# cosign's types of attestation, by the end of the file's name.
 SBOM, PROVENANCE = ".cdx.json", ".provenance.json"
 ATTESTED = {SBOM: "cyclonedx", PROVENANCE: "slsaprovenance1"}
 LIMIT_S = 600
-# Labels of the OCI image specification.
+# The prefix of the OCI image specification's labels.
 OCI = "org.opencontainers.image"
 
 
-# What one platform pushed of a variant, and the folder that says so.
+# The folder with one platform's record, and what that platform pushed of a variant.
 Part = tuple[Path, Published]
 
 
@@ -61,13 +61,13 @@ def record(client: DockerClient, known: Catalog, pushed: Sequence[Built], regist
 
 
 def provenance(variant: Variant, built: Built, labels: Mapping[str, str]) -> str:
-    """Return SLSA's predicate (version 1) of an image: what was built, of what, by which workflow of GitHub if any."""
+    """Return an image's SLSA provenance (version 1): what was built, from what, and by which GitHub workflow if any."""
     workflow = os.environ.get("GITHUB_WORKFLOW_REF")
     builder = f"{os.environ.get('GITHUB_SERVER_URL')}/{workflow}" if workflow else "urn:interlock:builder:local"
     made_of = [
         ("urn:interlock:project", {"gitCommit": labels.get(f"{OCI}.revision", "")}),
         (labels.get(f"{OCI}.base.name", ""), {"sha256": labels.get(f"{OCI}.base.digest", "").removeprefix("sha256:")}),
-        # Of archives each platform's image is made of its own; the file's name says whose it is.
+        # Each platform's image is made from its own archive, whose file name has the platform.
         *((each.places[0], {"sha256": each.sha256}) for each in (*variant.downloads, *variant.archives.values())),
     ]
     predicate = {
@@ -83,7 +83,7 @@ def provenance(variant: Variant, built: Built, labels: Mapping[str, str]) -> str
 
 
 def join(parts: Sequence[Published], tags: Sequence[str]) -> str:
-    """Give these tags to what was pushed on each platform, and return the digest of all of it."""
+    """Join what was pushed on each platform under these tags, and return the digest of the whole."""
     repository = parts[0].repository
     named = [word for tag in tags for word in ("--tag", f"{repository}:{tag}")]
     _buildx("create", *named, *(f"{repository}@{part.digest}" for part in parts))
@@ -106,7 +106,7 @@ class Signer:
     key: str | None
 
     def sign(self, reference: str) -> None:
-        """Sign an image, and of an index the image of each platform too."""
+        """Sign an image; of an index, also the image of each platform."""
         self._cosign("sign", "--recursive", reference)
 
     def attest(self, reference: str, folder: Path, name: str) -> None:

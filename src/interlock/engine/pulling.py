@@ -29,7 +29,7 @@ def published_names(known: Catalog, names: list[str], *, named: bool) -> list[st
 
 
 def _unpublished(name: str, problem: str) -> TagError:
-    """Return the error of an image that the project has not published."""
+    """Return the error for an image that the project has not published."""
     todo = f"Build it (`interlock build {name or 'VARIANT'}`), or name a team's registry with --registry."
     return TagError(file=published.FILE, key=name, found=problem, todo=todo)
 
@@ -37,7 +37,7 @@ def _unpublished(name: str, problem: str) -> TagError:
 def pull_published(
     client: DockerClient, versions: list[ImagePlan], place: Registry, on_step: OnStep, expected: Published
 ) -> Moved:
-    """Pull a published image by its digest; TagError if the registry has it no more."""
+    """Pull a published image by its digest; TagError if the registry no longer has it."""
     for passed, plan in enumerate(versions):
         if plan.variant.version == expected.version:
             row = _pulled(client, _after(versions[:passed], plan, place), place, on_step, expected.digest)
@@ -50,9 +50,10 @@ def pull_published(
 def pull_newest(
     client: DockerClient, versions: list[ImagePlan], place: Registry, on_step: OnStep, *, named: bool
 ) -> Moved | None:
-    """Pull the newest version of an image that there is.
+    """Pull the newest version of an image that the registry has.
 
-    None if the registry has none and it was not named; TagError if it was, or if the tag is an image of other files.
+    None if the registry has none and the variant was not named. TagError if it was named, or if the tag's image was
+    built from other files.
     """
     for passed, plan in enumerate(versions):
         row = _pulled(client, _after(versions[:passed], plan, place), place, on_step)

@@ -31,7 +31,7 @@ from interlock.results.experiments import BaseImage, Built, EngineName
 # Steps of the engine that transfer bytes, and how they are shown.
 MOVES = {"Pushing": "pushing", "Downloading": "pulling"}
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-# After a pull, and after a push, where it is of a tag: Podman says it so alone.
+# The engine's line after a pull, and after a push, there behind the tag. Podman gives the digest in no other way.
 SAYS_DIGEST = re.compile(r"(\S+: )?digest: ", re.IGNORECASE)
 SKOPEO_S = 60
 NO_LOGIN = re.compile(r"no basic auth|unauthorized|denied|authentication required|credential", re.IGNORECASE)
@@ -48,7 +48,7 @@ class Moved(NamedTuple):
 
 
 def push(client: DockerClient, built: Built, registry: Registry, on_step: OnStep, *, force: bool = False) -> Moved:
-    """Push a built variant's image; `force` pushes what is there, and over a tag that is not this engine's.
+    """Push a built variant's image; `force` pushes what the registry has already, and over a tag of another engine.
 
     RegistryError if the engine or the registry refuses; TagError if the tag is another image than this engine knows.
     """
@@ -89,7 +89,7 @@ def push_untagged(client: DockerClient, built: Built, registry: Registry, on_ste
 
 
 def push_base(client: DockerClient, built: Built, registry: Registry, on_step: OnStep) -> str:
-    """Push a base that mmdebstrap made, because other machines would make another one; return what to tell of it.
+    """Push a base that mmdebstrap made, because other machines would make another one; return a line to show.
 
     Empty for a base that its own registry has.
     """
@@ -139,7 +139,7 @@ def _push(
             with registry_errors(registry.host):
                 events = client.api.push(repository, tag, stream=True, decode=True)
                 digest = _follow(events, registry.host, on_step)
-        # Of containerd's store Docker names none.
+        # With containerd's store Docker names no digest.
         digest = digest or registry_digest(client, names[-1]) or ""
         if not digest:
             raise RegistryError(
@@ -313,7 +313,7 @@ def _fetch(client: DockerClient, name: str, registry: Registry, subject: str, on
 
 
 def require_cosign(key: str = "--verify", otherwise: str = "leave out --verify") -> None:
-    """Raise UsageError if cosign is not there, which an option or a command needs; `otherwise` does without it."""
+    """Raise UsageError if cosign is missing. `key` is the option or command that needs it; `otherwise` avoids it."""
     if shutil.which("cosign") is None:
         problem = "cosign, which signs images and checks signatures, is not installed"
         raise UsageError(key=key, found=problem, todo=f"Install cosign, or {otherwise}.")

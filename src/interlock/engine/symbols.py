@@ -1,7 +1,7 @@
-"""Names of functions that an image does not export: an image of its own for each build, found by its label.
+"""Names of functions that an image does not export: each build keeps them in an image of their own, found by a label.
 
-Its files are by build id, below /usr/lib/debug/.build-id, as debuggers look for them. By itself, because builds make
-such an image and cells that are profiled read it, which know nothing of each other.
+Its files are named by build id, below /usr/lib/debug/.build-id, where debuggers look for them. This is a module of its
+own because builds make such an image and profiled cells read it, and neither knows of the other.
 """
 
 from __future__ import annotations

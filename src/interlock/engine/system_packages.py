@@ -35,7 +35,7 @@ class Installation:
 
 
 def installation(wanted: Sequence[str], *, recommended: bool = False) -> Installation:
-    """Return what installing these would bring that is not here; what packages only recommend where that is asked."""
+    """Return what installing these would add to this machine; with `recommended`, what packages recommend too."""
     here = installed()
     missing = [name for name in wanted if name not in here]
     if not missing:
@@ -52,12 +52,12 @@ def installation(wanted: Sequence[str], *, recommended: bool = False) -> Install
 
 
 def sizes_of(printed: str) -> dict[str, int]:
-    """Return the bytes of each package that apt-get prints the address of."""
+    """Return the size in bytes of each package whose address apt-get prints."""
     return {name: int(size) for name, size in URI.findall(printed)}
 
 
 def known(names: Sequence[str]) -> list[str]:
-    """Return those of the packages that the distribution has; all of them where there is no apt to ask."""
+    """Return the packages that the distribution has; all of them where there is no apt to ask."""
     return [name for name in names if shutil.which("apt-cache") is None or _said(["apt-cache", "show", name])]
 
 
@@ -75,7 +75,7 @@ def removal(names: Sequence[str]) -> str:
 
 
 def _said(argv: list[str]) -> str:
-    """Return what a program prints in the language of its manual; nothing if it fails."""
+    """Return what a program prints in English; nothing if it fails."""
     done = run_here(argv, environment={"LC_ALL": "C", "PATH": PATH})
     return done.stdout if done.ok else ""
 

@@ -44,12 +44,12 @@ def environment(root: Path) -> dict[str, str]:
     """Return the environment of Ansible's programs: the project's configuration, plain output."""
     config = str(root / PLAYBOOKS / "ansible.cfg")
     plain = {"ANSIBLE_CONFIG": config, "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1"}
-    return {**os.environ, **plain, "LC_ALL": "C.UTF-8"}  # with no other encoding does Ansible start
+    return {**os.environ, **plain, "LC_ALL": "C.UTF-8"}  # Ansible starts with no other encoding
 
 
 def read_inventory(path: Path, root: Path) -> list[str]:
     """Return the names of the hosts of an inventory; InventoryError if there are none or Ansible cannot read it."""
-    if path.exists() and not (path.is_file() or path.is_dir()):  # Ansible would wait for who writes a FIFO
+    if path.exists() and not (path.is_file() or path.is_dir()):  # Ansible would wait for a FIFO's writer
         raise InventoryError(file=str(path), found="not a regular file", todo=EXAMPLE)
     command = [program("ansible-inventory"), "-i", str(path), "--list"]
     done = subprocess.run(command, env=environment(root), capture_output=True, encoding="utf-8", check=False)
@@ -76,9 +76,9 @@ def parse_inventory(path: Path, listing: str) -> list[str]:
 def play(
     root: Path, playbook: str, hosts: Sequence[str], variables: Mapping[str, Any], settings: Mapping[str, str]
 ) -> dict[str, str]:
-    """Run a playbook on all these hosts at once, with these of Ansible's settings; return the failures, by host.
+    """Run a playbook on all these hosts at once, with these settings of Ansible; return the failures by host.
 
-    FleetError if Ansible could not do its work. Whatever ends this ends all that was started here.
+    FleetError if Ansible could not do its work. Whatever ends this call also ends all that it started.
     """
     with tempfile.TemporaryDirectory() as folder:
         given, limit, failures = (Path(folder) / name for name in ("variables.json", "hosts", "failures"))
@@ -95,7 +95,7 @@ def play(
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run a command, print what it says and return its exit code; it leads a group, so that all of it ends at once."""
+    """Run a command, print its output and return its exit code; it leads a group, so that all of it ends at once."""
     with subprocess.Popen(
         command, env=variables, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, start_new_session=True
     ) as process:
@@ -110,7 +110,7 @@ def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
 
 
 def play_here(root: Path, playbook: str, variables: Mapping[str, object]) -> None:
-    """Run a playbook on this machine; FleetError if it fails, after what Ansible said, which nobody needs otherwise.
+    """Run a playbook on this machine; if it fails, print Ansible's output and raise FleetError.
 
     At a terminal Ansible asks for sudo's password.
     """
@@ -129,7 +129,7 @@ def play_here(root: Path, playbook: str, variables: Mapping[str, object]) -> Non
         )
 
 
-# What `pip install` and `interlock matrix` need of a project.
+# The files of a project that `pip install` and `interlock matrix` need.
 FILES = ("pyproject.toml", "hatch_build.py", "requirements/host.txt", "README.md", "LICENSE")
 FOLDERS = ("src", "variants", "workloads", "dockerfiles")
 

@@ -1,6 +1,6 @@
-"""The record of a fleet (fleet.json), and what its hosts measured: an experiment in a folder of each host's own.
+"""The record of a fleet (fleet.json), and what its hosts measured: each host has its own folder with an experiment.
 
-What a host sends is not trusted: only the files of an experiment are unpacked, each by its name, all of it bounded.
+What a host sends is not trusted: only an experiment's files are unpacked, each checked by name, with bounded sizes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FleetRecord(Data):
     command: str
     settings: Settings
     builds: dict[str, str]  # content hashes by variant
-    versions: dict[str, str] = Field(default_factory=dict)  # that the images were built from, by variant
+    versions: dict[str, str] = Field(default_factory=dict)  # the versions that images were built from, by variant
     hosts: dict[FileName, HostRecord] = Field(default_factory=dict)
 
     @property
@@ -88,8 +88,8 @@ FLEET_FILE = "fleet.json"
 def take_in_results(archive: Path, fleet: Path, host: str, record: FleetRecord) -> Experiment:
     """Replace a host's folder by what it sent, and return the experiment.
 
-    The host's word counts for figures alone: which files there are, and what they are called, is said here. StoreError
-    if the archive is damaged, has another experiment than was asked for, or figures that cannot be read.
+    The host is only trusted for figures: which files there are, and their names, is decided here. StoreError if the
+    archive is damaged, has another experiment than was asked for, or figures that cannot be read.
     """
     new = fleet / ".incoming" / "new" / host  # deeper than commands look for experiments
     remove_folder(fleet / ".incoming")
@@ -99,13 +99,13 @@ def take_in_results(archive: Path, fleet: Path, host: str, record: FleetRecord) 
         experiment = store.read_experiment(new)
         _require_asked(archive, experiment, record.settings)
         store.read_cells(new, experiment)
-        # Cloned machines have the same name; and how an experiment is repeated, and where, is not a host's to say.
+        # Cloned machines have the same name; and a host must not decide how and where an experiment is repeated.
         settings = experiment.settings.model_copy(update={"where": record.settings.where})
         said = {"name": record.name, "command": record.command, "settings": settings}
         experiment = experiment.model_copy(update={**said, "host": {**experiment.host, "name": host}})
         store.write_json(new / EXPERIMENT_FILE, experiment)
         write_sums(new)
-        read_extract(new)  # one that cannot be compared would be in the way of all others' report
+        read_extract(new)  # an experiment that cannot be compared would block the report of all others
         remove_folder(fleet / host)
         new.rename(fleet / host)
     finally:
@@ -113,12 +113,12 @@ def take_in_results(archive: Path, fleet: Path, host: str, record: FleetRecord) 
     return experiment
 
 
-# What decides whether the hosts measured the same.
+# The settings that decide whether the hosts measured the same.
 ASKED = ("quick", "rounds", "rounds_limit", "seed", "baseline", "variants", "workloads", "benchmarks")
 
 
 def _require_asked(archive: Path, experiment: Experiment, asked: Settings) -> None:
-    """Raise StoreError unless the experiment is what was asked for, and of nothing else."""
+    """Raise StoreError unless the experiment is exactly what was asked for."""
     told, wanted = (
         {
             key: sorted(value) if isinstance(value, list) else value
@@ -137,7 +137,7 @@ def _require_asked(archive: Path, experiment: Experiment, asked: Settings) -> No
 MOST_BYTES = 256 * 2**20
 MOST_FILES = 20_000
 PART = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}"
-# Below the experiment's folder: the record, the sums, and the cells' files, HOST/VARIANT/WORKLOAD.json.
+# The files that are taken: the record, the sums, and the cells' files, HOST/VARIANT/WORKLOAD.json.
 TAKEN = re.compile(rf"{PART}/(experiment\.json|SHA256SUMS|{PART}/{PART}/{PART}\.json)")
 
 
@@ -162,7 +162,7 @@ def unpack(archive: Path, into: Path) -> None:
 
 
 def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
-    """Write what is a plain file and has a name that is taken; leave all else where it is."""
+    """Write a member that is a regular file with one of the taken names; skip all others."""
     taken = TAKEN.fullmatch(member.name)
     content = tar.extractfile(member) if taken and member.isreg() and not member.issparse() else None
     if taken and content:

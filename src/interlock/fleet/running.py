@@ -19,13 +19,13 @@ from interlock.results.commands import command_line
 from interlock.results.experiments import Built, State
 from interlock.results.settings import Settings
 
-# On the host `timeout` ends what outlives the deadline; where that does not come, Ansible gives the task up later.
+# On the host `timeout` ends what outlives the deadline; if that fails, Ansible gives the task up this much later.
 GRACE_S = 180
 UNENDED = "Ansible did not come to its end"
 
 
 def images_of(built: Sequence[Built]) -> list[str]:
-    """Return the tags of the images with which a host measures and builds nothing but its instruments."""
+    """Return the tags of the images that a host needs to measure; it then builds only its instruments."""
     ready = [image for image in built if image.outcome.state is State.OK]
     # A base from a registry is pulled there too, because an archive does not keep its digest.
     bases = [image.base.reference for image in ready if image.base and image.base.origin == "mmdebstrap"]
@@ -38,7 +38,7 @@ def builds_of(built: Sequence[Built]) -> dict[str, str]:
 
 
 def versions_of(built: Sequence[Built]) -> dict[str, str]:
-    """Return the versions of the images that hosts are sent: there, too, no other one is built."""
+    """Return the versions of the images that hosts are sent, so that no other version is built there."""
     return {image.variant: image.version for image in built if image.version and image.outcome.state is State.OK}
 
 
@@ -59,12 +59,12 @@ class FleetRun:
     folder: Path
     inventory: Path
     record: FleetRecord
-    images: Sequence[str]  # that hosts are sent
+    images: Sequence[str]  # the images that hosts are sent
     as_root: bool
     deadline_s: int
 
     def measure(self, hosts: Sequence[str]) -> None:
-        """Let each of these hosts measure what it has not yet, and restore it; what it measured is in its folder then.
+        """Let each of these hosts measure what it has not yet measured, restore it, and fetch results to its folder.
 
         Whatever ends this, the hosts are restored, and what they have measured is fetched.
         """
@@ -115,7 +115,7 @@ class FleetRun:
         return ansible.play(self.paths.root, playbook, hosts, variables, settings) if hosts else {}
 
     def _taken_in(self, name: str, reason: str) -> HostRecord:
-        """Take in what a host sent; an archive stays as long as the host is to go on with what is in it."""
+        """Take in what a host sent; the archive is kept as long as the host has to go on with it."""
         archive = self.folder / f"{name}.tar.gz"
         if not archive.is_file():
             return HostRecord(reason=reason or "it sent no results")
@@ -132,7 +132,7 @@ class FleetRun:
 
 
 def _refusal(refused: Path, error: Exception) -> StoreError:
-    """Return why what a host sent is not taken; the file is named by which it is kept, and what is in it by itself."""
+    """Return why what a host sent is not taken; it names the kept file, and the files in it by their own names."""
     problem, key = f"its results cannot be read ({error!r})", ""
     if isinstance(error, InterlockError):
         inside = Path(error.file).name if error.file.endswith(".json") else ""

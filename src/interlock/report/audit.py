@@ -25,7 +25,7 @@ class Fault:
     """One thing that is wrong in a variant; with the same kind and name in another variant it is the same fault."""
 
     kind: str
-    name: str  # of a package, a module or a variant
+    name: str  # the name of a package, a module or a variant
     subject: str  # the name with its version or its package
     asked_by: str  # the requirement, or the packages that need it
     reason: str
@@ -33,7 +33,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Problem:
-    """A fault with the variants that have it, and whether the control has it too, so that they do not cause it."""
+    """A fault with the variants that have it, and whether the control has it too: then they do not cause it."""
 
     fault: Fault
     variants: list[str]
@@ -41,7 +41,7 @@ class Problem:
 
     @property
     def counts(self) -> bool:
-        """Return whether the gate fails on it: not on a module that the control cannot import either."""
+        """Return whether the gate fails on it; a module that the control cannot import either does not count."""
         return not (self.fault.kind == NOT_IMPORTABLE and self.on_control)
 
 
@@ -92,7 +92,7 @@ def _why_not(package: PackageAudit) -> str:
 
 
 def _switchers(variant: VariantAudit) -> dict[str, list[str]]:
-    """Return the extension modules that switched the GIL on by their package; a module without one by its own name."""
+    """Return the extension modules that switched the GIL on, by package, or by their own name without a package."""
     modules_of: dict[str, list[str]] = {}
     for module, owner in sorted({(tried.gil_by, tried.gil_package) for tried in variant.every_import if tried.gil_by}):
         modules_of.setdefault(owner or module, []).append(module)

@@ -31,7 +31,7 @@ STYLES = {
 }
 
 
-# Claims on a terminal, without --full.
+# How many claims a terminal shows without --full.
 MOST_LINES = 35
 COLUMNS = ("claim", "published", "ours", "verdict")
 
@@ -43,7 +43,7 @@ def terminal(findings: Sequence[Finding]) -> RenderableType:
 
 
 def brief(findings: Sequence[Finding]) -> RenderableType:
-    """Return what the experiment says of the claims in at most forty lines: the contradicted ones first."""
+    """Return the verdicts on the claims in at most forty lines, the contradicted ones first."""
     tested = [finding for finding in findings if not finding.verdict.silent]
     ordered = sorted(tested, key=lambda finding: (not finding.verdict.contradicts, not finding.claim.required))
     parts: list[RenderableType] = [Text(total(findings), style="bold")]
@@ -53,7 +53,7 @@ def brief(findings: Sequence[Finding]) -> RenderableType:
 
 
 def markdown(experiment: Experiment, findings: Sequence[Finding]) -> str:
-    """Return the table of claims and the reasons as Markdown; of those without data the names alone."""
+    """Return the table of claims and the reasons as Markdown; claims without data are only named."""
     known = [finding for finding in findings if finding.verdict is not ClaimVerdict.NO_DATA]
     lines = [f"# Claims on experiment {experiment.name}", "", total(findings) + ".", ""]
     if known:

@@ -1,4 +1,4 @@
-"""Experiments read to be compared; their changes and hosts as text and as JSON."""
+"""Reads experiments to compare them, and shows changes and hosts as text and as JSON."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _left_out(experiment: Experiment) -> list[str]:
 
 
 def _rights(experiment: Experiment) -> list[str]:
-    """Return the line about what workloads' cells had beyond those of others, if any had."""
+    """Return the line about the further rights that some workloads' cells had, if any had."""
     rights = [
         f"{name}: {', '.join(workload.rights)}" for name, workload in experiment.workloads.items() if workload.rights
     ]
@@ -148,7 +148,7 @@ def _benchmark_section(table: Table) -> Section:
 
 
 def cpus_and_clock_text(table: Table) -> str:
-    """Return the CPUs that a benchmark's processes may use, and its clock if that is not the wall's."""
+    """Return the CPUs that a benchmark's processes may use, and its clock if that is not the wall clock."""
     clock = ", CPU time" if table.benchmark.clock == "cpu" else ""
     if table.benchmark.cpus == "one":
         return f"pinned to 1 CPU{clock}"
@@ -168,7 +168,7 @@ def _benchmark_row(table: Table, row: Row) -> tuple[str, ...]:
 
 
 def shows_lock_cost(benchmark: Benchmark) -> bool:
-    """Return whether a benchmark's calls are shown as lock cost, not as the number of calls that it names."""
+    """Return whether a benchmark's calls are shown as lock cost instead of as the number of calls that it names."""
     return benchmark.profile_metric is None or benchmark.profile_syscalls == LOCK_CALLS
 
 
@@ -188,7 +188,7 @@ def calls_text(benchmark: Benchmark, profile: BenchmarkProfile | None) -> str:
 
 
 def lock_cost_text(cost: LockCost, scale: float = 1.0) -> str:
-    """Return the calls by what makes them, each per unit of work times scale, and the ms in them where it is known."""
+    """Return the calls by what makes them, each per unit of work times `scale`, and the ms in them if known."""
     calls = " + ".join(f"{figure_text(count * scale)} {name}" for name, count in cost.calls.items() if count)
     if not calls:
         return "0"
@@ -197,7 +197,7 @@ def lock_cost_text(cost: LockCost, scale: float = 1.0) -> str:
 
 
 def comparison_text(comparison: Comparison | None, *, named: bool = False) -> str:
-    """Return a ratio with its verdict, with `named` also what it compares with, or a dash."""
+    """Return a ratio with its verdict, or a dash; with `named` also what it is compared with."""
     if comparison is None:
         return "-"
     text = f"{ratio_text(comparison.ratio)} {comparison.words}"
@@ -209,7 +209,7 @@ def comparison_text(comparison: Comparison | None, *, named: bool = False) -> st
 def markdown(
     experiment: Experiment, tables: Sequence[Table], opening: Opening = NOT_KNOWN, *, goes_on: bool = False
 ) -> str:
-    """Return the whole report as Markdown: the answer, what changed, what is open, and folded all the rest."""
+    """Return the whole report as Markdown: the answer, what changed, what is open, and all the rest folded."""
     lines = [f"# Experiment {experiment.name}", "", *([GOES_ON, ""] if goes_on else [])]
     lines += markdown_opening(opening, tables, experiment.settings.baseline)
     lines += ["## Machine and settings", "", "```", *headline(experiment), "```", ""]
@@ -273,7 +273,7 @@ def profile_sections(tables: Sequence[Table]) -> list[Section]:
 
 
 def _why_sections(table: Table) -> list[Section]:
-    """Return why each row waits, where stacks were taken: its costliest sites with the share of all time in them."""
+    """Return why each row with stacks waits: its costliest sites, with their shares of all time."""
     rows = tuple(
         (row.label, *cells)
         for row in table.rows
@@ -327,7 +327,7 @@ def _profile(metric: Metric, profile: BenchmarkProfile) -> tuple[str, ...]:
 
 
 def most_calls_text(profile: BenchmarkProfile, number: int, scale: float = 1.0) -> str:
-    """Return the most frequent calls with their counts per unit of work; they tell most where locks use no futex."""
+    """Return the most frequent calls with counts per unit of work, which tell most about locks without futexes."""
     counts = {name: profile.calls_per_unit([name]) for name in profile.phases[profile.counted].syscalls}
     most = sorted(counts, key=lambda name: (-counts[name], name))[:number]
     return ", ".join(f"{name} {figure_text(counts[name] * scale)}" for name in most if counts[name]) or "-"

@@ -116,12 +116,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
 }
 
 
-# A row of a table by column; a column that is not there is empty.
+# A row of a table, by column; a missing column is empty.
 Record = dict[str, Any]
 
 
 def experiment_rows(experiment: Experiment, values: Values, tables: Sequence[Table]) -> dict[str, list[Record]]:
-    """Return the rows of each table; `tables` are the comparisons that were made of the values."""
+    """Return the rows of each table; `tables` are the comparisons that were made from the values."""
     key = {"experiment": experiment.name, "host": host_name(experiment)}
     rows_of = {
         "experiments": [_experiment_row(experiment)],
@@ -273,7 +273,7 @@ def rows_of_experiments(folders: Sequence[Path]) -> Iterator[dict[str, list[Reco
 
     StoreError if two different experiments have the same name and host: their rows could not be told apart.
     """
-    known: dict[tuple[str, str], tuple[str, Path]] = {}  # the sums of records: a fleet's are too many to keep
+    known: dict[tuple[str, str], tuple[str, Path]] = {}  # sums of records: a fleet's records are too many to keep
     for folder in folders:
         described = store.read_experiment(folder)
         key = (described.name, host_name(described))

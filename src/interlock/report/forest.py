@@ -12,10 +12,10 @@ from interlock.report.html.dots import Axis, log_ticks
 
 WIDTH, RIGHT, TOP, FOOT = 860, 90, 84, 30
 CAPTION_STEP, LEGEND_STEP = 18, 130
-# Between two marks of one line, and above and below them.
+# The distance between two marks of one line, and the space above and below them.
 MARK_STEP, LINE_SPACE = 16, 14
 MOST_TICKS = 6
-# How far the shortest and the longest axis reach from 1, and what is left free beside the outermost marks, as ratios.
+# How far the shortest and the longest axis reach from 1, and the space beside the outermost marks, as ratios.
 NARROWEST, WIDEST, MARGIN = 1.4, 10, 1.08
 
 
@@ -32,7 +32,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Plot:
-    """A title, lines of a text and its marks, series in colours of the page by name, and lines below the axis.
+    """A title, lines with a text and marks, the colour of each series by the page's names, and lines below the axis.
 
     A mark beyond the widest axis is a triangle that points there.
     """

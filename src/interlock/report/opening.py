@@ -1,6 +1,6 @@
-"""How a report begins and ends: the recommendation, what is faster or slower; then what is open, and where time went.
+"""A report's beginning and end: the recommendation, what is faster or slower; what is open, and where time went.
 
-The recommendation is a pick's, by the same functions, from the experiment's own figures and on its own day. Pure.
+The recommendation is made by a pick's functions, from the experiment's own figures and for its own day. Pure.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOST_ROWS = 25
 MOST_LINES_CHANGED, MOST_LINES_OPEN, MOST_LINES_ENDED = 9, 3, 3
 LONGEST_BAR = 3
 FIRST_LOOK = min(LOOKS)
-# Beside a name, where there is no room for words.
+# Stands beside a name if there is no room for words.
 MARK = "*"
 
 
@@ -56,22 +56,22 @@ class ComparedRow:
     benchmark: str  # workload / benchmark
     label: str
     comparison: Comparison
-    built_otherwise: bool  # than the baseline: the ratio is of both
+    built_otherwise: bool  # in another way than the baseline, which the ratio includes
     figure: str  # in the benchmark's unit: '1,820 requests/s'
 
 
 @dataclass(frozen=True)
 class Opening:
-    """The pick from an experiment's own figures, None without any, and the rows that are not about what to run."""
+    """The pick from an experiment's own figures (None without any), and the rows that are not about what to run."""
 
     pick: Pick | None
     asides: frozenset[str]
     place: str = ""  # where it was measured, if that was without containers
     lacking: str = ""  # what was not measured, and why, in one line
-    answer: str = ""  # of a trial, in place of a pick's
+    answer: str = ""  # a trial's answer, in place of a pick's
     next: tuple[str, ...] = ()  # of a trial
     sections: tuple[Section, ...] = ()  # of a trial
-    can_continue: bool = True  # not one that came with the project
+    can_continue: bool = True  # False for an experiment that came with the project
 
     @property
     def sentence(self) -> str:
@@ -85,7 +85,7 @@ class Opening:
 
     @property
     def caveats(self) -> list[str]:
-        """Return what else to know of an interpreter to switch to: a larger figure, and which others may be as good."""
+        """Return caveats of an interpreter to switch to: a figure that is larger, and others that may be as good."""
         chosen = self.pick.recommended if self.pick else None
         if self.pick is None or chosen is None:
             return []
@@ -137,7 +137,7 @@ def _figure(table: Table, row: Row) -> str:
 
 
 def _noise(tables: Sequence[Table]) -> dict[str, float]:
-    """Return by workload the usual error of one round, of the rows that have more than one."""
+    """Return the usual error of one round by workload, from the rows that have more than one round."""
     errors: dict[str, list[float]] = {}
     for table in tables:
         for row in table.rows:
@@ -148,16 +148,16 @@ def _noise(tables: Sequence[Table]) -> dict[str, float]:
 
 
 def _with_noise(comparison: Comparison, of_workload: float | None) -> Comparison:
-    """Return the comparison of a row of one round, which has no error of its own, with that of its workload's rows."""
+    """Return a comparison; after only one round it has no error of its own, and gets its workload's usual one."""
     if of_workload is None or math.isfinite(comparison.ratio.error):
         return comparison
     return replace(comparison, ratio=replace(comparison.ratio, error=of_workload))
 
 
 def opening_of(experiment: Experiment, values: Values, catalog: Catalog, tables: Sequence[Table] = ()) -> Opening:
-    """Return how the report of an experiment begins, as on the day that it was started; that of a trial by its table.
+    """Return the opening of an experiment's report for the day that it was started; a trial's comes from its table.
 
-    Variants that came later are left out, so that a report says the same later.
+    Variants that came later are left out, so that a report always says the same.
     """
     if experiment.trial and tables:
         said, parts = answer(experiment, tables), trial_sections(experiment, experiment.trial, tables)
@@ -180,7 +180,7 @@ CHANGED, OPEN = "faster or slower, the largest change first", "undecided, and wh
 
 
 def differences_section(title: str, rows: Sequence[ComparedRow], baseline: str) -> Section:
-    """Return rows as a table: benchmark, variant, figure, ratio with its interval, verdict or what it would take."""
+    """Return rows as a table: benchmark, variant, figure, ratio with interval, and verdict or what would decide it."""
     last = "it would take" if title == OPEN else "verdict"
     columns = ("benchmark", "variant", "figure", f"time, {baseline} is 1 [95 %]", last)
     cells = (
@@ -198,14 +198,14 @@ def differences_section(title: str, rows: Sequence[ComparedRow], baseline: str) 
 
 @dataclass(frozen=True)
 class FoldedRows:
-    """Rows that changed or are open: some to be seen at once, and the others by how many and what they are."""
+    """Rows that changed or are open: some to be seen at once, and the number and kind of the others."""
 
     shown: Section
     folded: dict[str, Section]
 
 
 def folded_rows(opening: Opening, tables: Sequence[Table], baseline: str, most: int) -> list[FoldedRows]:
-    """Return what changed, and what is open, of each so many rows at once."""
+    """Return the rows that changed, and those that are open, with at most `most` of each to be seen at once."""
     groups = []
     for title, rows_of in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
         rows = rows_of(tables)
@@ -237,14 +237,14 @@ def _brief_section(title: str, rows: Sequence[ComparedRow], baseline: str) -> Se
 
 
 def _bar(row: ComparedRow) -> str:
-    """Return how far a ratio is from 1: a sign for each third of a doubling, downwards where less time is needed."""
+    """Return a bar for how far a ratio is from 1: a sign for each third of a doubling, downwards for less time."""
     log = row.comparison.ratio.log
     length = min(LONGEST_BAR, 1 + math.floor(3 * abs(log) / math.log(2)))
     return (("▲" if log > 0 else "▼") * length).ljust(LONGEST_BAR)
 
 
 def _alone_section(tables: Sequence[Table]) -> Section | None:
-    """Return the figures of an experiment that compares nothing; None where something is compared."""
+    """Return the figures of an experiment that compares nothing; None if something is compared."""
     rows = [(table, row) for table in tables for row in table.rows if split_label(row.label)[1] != TWIN]
     if any(row.to_baseline for _, row in rows) or not any(row.seconds for _, row in rows):
         return None
@@ -256,7 +256,7 @@ def _alone_section(tables: Sequence[Table]) -> Section | None:
 
 
 def _rounds_text(row: ComparedRow) -> str:
-    """Return about how many more rounds decide a row, if rounds do."""
+    """Return about how many more rounds would decide a row, if rounds can."""
     more = row.comparison.more_rounds
     if row.comparison.is_disturbed:
         return "measure again,"
@@ -266,7 +266,7 @@ def _rounds_text(row: ComparedRow) -> str:
 
 
 def _verdict_text(row: ComparedRow) -> str:
-    """Return the verdict; of what is undecided how many more rounds, if so many are in reach."""
+    """Return the verdict; for an undecided row also how many more rounds it needs, if they are within reach."""
     if row.comparison.verdict is not Verdict.UNDECIDED:
         return row.comparison.words
     if row.comparison.more_rounds is None and not row.comparison.is_disturbed:
@@ -297,7 +297,7 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     baseline, has_mark, parts = experiment.settings.baseline, False, list[RenderableType]()
     parts += [part for section in opening.sections for part in rich_parts(section)]
     changed = (CHANGED, MOST_LINES_CHANGED, opening.differences), (OPEN, MOST_LINES_OPEN, opening.undecided)
-    # The verdicts of a trial say both.
+    # A trial's verdicts already say both.
     for title, most, rows_of in changed if not opening.sections else ():
         rows, asides = rows_of(tables), len(rows_of(tables, aside=True))
         has_mark |= any(row.built_otherwise for row in rows[:most])
@@ -312,11 +312,11 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     )
     alone = None if opening.sections else _alone_section(tables)
     parts += rich_parts(alone) if alone else []
-    # What was not reached; what is undecided stands above.
+    # Only what was not reached; undecided rows are above.
     parts += [Text(line) for line in ended_lines(experiment, [])[1:MOST_LINES_ENDED]]
     said = " ".join(filter(None, (opening.source, _progress(experiment, tables))))
     parts += [Text(), Text(opening.sentence, style="bold"), *([Text(said)] if said else [])]
-    # A command is copied whole: the terminal folds it, without a break, where what prints it does not crop.
+    # A command must be copied whole, so it is neither broken nor cropped: the terminal folds it.
     parts += [Text(runnable(line), no_wrap=True, overflow="ignore") for line in _commands(experiment, opening)]
     number = len(experiment.warnings)
     warnings = f"; {number} warning{'s' * (number > 1)}" if number else ""
@@ -334,12 +334,12 @@ def _interpreter(experiment: Experiment, pick: Pick) -> Iterator[str]:
 
 
 COLUMNS = ("workload", "preparing s", "measuring s", "profiling s", "in all s", "slowest row to prepare")
-# A row whose preparing took less than this is not worth a name.
+# A row whose preparation took less than this is not named.
 NAMED_S = 1.0
 
 
 def time_section(experiment: Experiment) -> Section | None:
-    """Return the table of seconds by workload, then those of no workload; None where they are not recorded."""
+    """Return the table of seconds by workload, then of what belongs to none; None if they are not recorded."""
     if not experiment.times:
         return None
     rows = [_row(experiment, name, times) for name, times in experiment.times.items()]
@@ -369,7 +369,7 @@ def _progress(experiment: Experiment, tables: Sequence[Table]) -> str:
 
 
 def _commands(experiment: Experiment, opening: Opening) -> Iterator[str]:
-    """Yield how it goes on: with the rest of an experiment that was ended, and with what the pick says."""
+    """Yield the next commands: the one that resumes an experiment that was ended, and those of the pick."""
     pick = opening.pick
     if experiment.ended_by and opening.can_continue:
         yield f"to continue: {experiment.resume_command}"
@@ -392,7 +392,7 @@ def _to_decide(experiment: Experiment, tables: Sequence[Table], open_: Sequence[
 
 
 def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
-    """Return what ended an experiment before all was decided, what of it is open, and how it goes on."""
+    """Return what ended an experiment before all was decided, what is still open, and how to go on."""
     if not experiment.ended_by:
         return []
     open_rows = [line for table in tables for line in _open_rows(table)]
@@ -411,7 +411,7 @@ def _open_rows(table: Table) -> list[str]:
 
 
 def _unreached(experiment: Experiment) -> list[str]:
-    """Return a line for a workload with cells that were not measured: the workload alone if none of it was."""
+    """Return a line for each workload with cells that were not measured; only its name if none was."""
     lines = []
     for workload in experiment.settings.workloads:
         states = {cell.label: cell.outcome.state for cell in experiment.cells if cell.workload == workload}

@@ -22,13 +22,13 @@ BASELINE = "cpython-3.13"
 SERIES = {"cpython-3.14": "faster", "cpython-3.14t": "slower"}
 SHOWN = tuple(SERIES)
 LEFT = 290
-# Rows that are said before a run, below a title.
+# The most rows that are shown before a run, below a title.
 MOST_KNOWN = 3
 
 
 @dataclass(frozen=True)
 class OverviewQuestion:
-    """What a reader asks, and the benchmark that answers it; of memory, the ratio of the largest processes."""
+    """A reader's question, and the benchmark that answers it; for memory, by the ratio of the largest processes."""
 
     text: str
     workload: str
@@ -53,9 +53,9 @@ QUESTIONS = (
 def known_lines(
     experiment: Experiment, figures: RecordedFigures, labels: Sequence[str], workloads: Sequence[str]
 ) -> list[str]:
-    """Return in at most four lines what the reference says of these rows and workloads, marked as such; else none.
+    """Return the reference's verdicts on these rows and workloads in at most four lines, marked as such; else none.
 
-    A reader has them at once, and their own figures when they are measured.
+    A reader gets these at once, and their own figures when they are measured.
     """
     shown = [name for name in SHOWN if name in labels] or [name for name in labels if name != BASELINE]
     asked = [question for question in QUESTIONS if question.workload in workloads and not question.memory]
@@ -98,7 +98,7 @@ def pictures(experiment: Experiment, tables: Sequence[Table]) -> dict[str, str]:
 def answers(tables: Sequence[Table]) -> list[tuple[OverviewQuestion, list[Mark]]]:
     """Return each question that the tables have figures for, with the marks of the variants shown.
 
-    A mark is the baseline's time divided by the variant's, so that more is better; of memory the other way round.
+    A mark is the baseline's time divided by the variant's, so that more is better; for memory it is the inverse.
     """
     by_key = {(table.workload.name, table.benchmark.name): table for table in tables}
     answered = []

@@ -32,7 +32,7 @@ def first_lines(pick: Pick) -> list[str]:
     lines = [*candidate_lines(pick), f"{'from':{width}}  {origin(pick)}"]
     lines += [f"{'like':{width}}  {pick.like}"] if pick.like else []
     lines += [f"{'next':{width}}  {pick.next[0]}"] if pick.next else []
-    # The shipped figures lack what their machine lacked, which is nothing of this one.
+    # What shipped figures lack depends on their own machine, and says nothing about this one.
     return [*lines, *filter(None, [in_one_line({} if pick.shipped else pick.unmeasured)])]
 
 

@@ -18,7 +18,7 @@ from interlock.results.experiments import Experiment
 
 BEGIN, END = "<!-- `interlock render` writes this part -->", "<!-- until here -->"
 FOLDER = "../results/reference"
-# The verdicts in a plot, in colours of the page, and where its axis begins: right of the longest subject.
+# The page's colour of each verdict in a plot, and where its axis begins: right of the longest subject.
 SERIES = {"faster": "faster", "slower": "slower", "same": "baseline", "undecided": "same"}
 LEFT = 445
 
@@ -32,7 +32,7 @@ def filled(page: str, content: str) -> str:
 def claims_tables(
     judged: Sequence[ReferenceFinding], apart: Sequence[JudgedApart], untested: Sequence[Untested]
 ) -> str:
-    """Return a table for each publication: what it says, our figure and verdict, and where that is from."""
+    """Return a table for each publication: its statements, our figures and verdicts, and where these are from."""
     count = total([judgement.finding for judgement in judged])
     parts = [f"{count}; {len(apart)} statements that a benchmark judges; {len(untested)} that nothing judges."]
     statements: list[Statement] = [*(judgement.finding.claim for judgement in judged), *apart, *untested]
@@ -51,7 +51,7 @@ def claims_tables(
 
 
 def _substituted(finding: Finding) -> tuple[str, str]:
-    """Return a finding's reason, and apart from it the variant that was judged in the place of the claim's own."""
+    """Return a finding's reason, and separately the variant that was judged in place of the claim's own."""
     reason, _, last = (
         finding.reason.rpartition("; ") if "substitutes for" in finding.reason else (finding.reason, "", "")
     )
@@ -87,7 +87,7 @@ def answers(
 ) -> str:
     """Return each question with its answer, figures and the command that measures them again, and the experiments.
 
-    CatalogError if a figure is gone, or shows something else than its answer says.
+    CatalogError if a figure is gone, or contradicts its answer.
     """
     if wrong := list(_wrong(questions)):
         todo = "Write these answers anew, and `shows` with them."
@@ -156,7 +156,7 @@ def _experiment_row(experiment: Experiment) -> tuple[str, ...]:
 def _wrong(
     questions: Sequence[tuple[Question, Mapping[str, ReferenceFigure | str]]],
 ) -> Iterator[str]:
-    """Yield each figure that is gone, or shows something else than its answer rests on, as the page counts them."""
+    """Yield each figure that is gone or contradicts its answer, with its number on the page."""
     for number, (question, known) in enumerate(questions, 1):
         for name, figure in known.items():
             wanted = question.figures[name].shows or "-"
@@ -173,7 +173,7 @@ def _words(figure: ReferenceFigure) -> str:
 
 
 def _short(figure: ReferenceFigure) -> str:
-    """Return a figure as its answer says it: a ratio without its interval or error, which the table below has."""
+    """Return a figure for its answer's text: a ratio has no interval or error, which the table below gives."""
     if isinstance(figure.figure, DetailFigure):
         return figure_text(figure.figure.value)
     if not isinstance(figure.figure, Comparison):
@@ -182,7 +182,7 @@ def _short(figure: ReferenceFigure) -> str:
 
 
 def ratio_words(ratio: Interval) -> str:
-    """Return a ratio as tables show it, a small one with three digits all the same."""
+    """Return a ratio as tables show it, but even a small one with three digits."""
     if ratio.estimate >= 0.1:
         return ratio_text(ratio)
     estimate, low, high = map(figure_text, (ratio.estimate, ratio.low, ratio.high))

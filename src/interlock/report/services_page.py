@@ -1,4 +1,4 @@
-"""docs/services.md: what released programs of others gain on other interpreters, and at what price. Pure."""
+"""docs/services.md: what other people's released programs gain on other interpreters, and at what price. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PATH = "docs/services.md"
 NOTHING = "-"
 MARKS = {"undecided": "?", "same": "="}
 SHOWN = ("slower", "faster")
-# What decides of a service, the usual figure first, and what it pays: how each is called there, and its unit.
+# The figures that decide a service (the usual one first) and those that it pays with: their names and units there.
 GAINS = {"throughput": "throughput, /s", "time": "time, s", "cpu": "CPU time, ms"}
 PRICES = {"memory": "Memory, MB", "p99": "p99, ms", "cpu": "CPU time, ms (of a batch: s)", "start": "Start, s"}
-# What bounds a service, in the words of its record: the CPUs that it used, and what that says.
+# A record's words for what bounds a service: the CPUs that it used, and what follows from that.
 BOUND = re.compile(r".* used ([\d.]+) of .*?: (.+?)\.?$")
 ABOUT = (
     "# Services of others\n\n"
@@ -62,7 +62,7 @@ def page(records: Sequence[ServiceRecord], proofs: Sequence[ProofRuns]) -> str:
 
 
 def short_table(records: Sequence[ServiceRecord]) -> str:
-    """Return a row for each service: what is shown of each variant, or a mark, and what stands in its way."""
+    """Return a row for each service: the result for each variant, or a mark, and what prevented it."""
     places = sorted({(row.cpus, row.label) for record in records for row in record.rows if row.verdict})
     rows = [
         (f"{record.name}: {record.title}", *_cells(record, places, partial(_in_short, _stopped(record))))
@@ -78,7 +78,7 @@ def _in_short(stopped: Sequence[ServiceRow], row: ServiceRow) -> str:
 
 
 def _stopped(record: ServiceRecord) -> list[ServiceRow]:
-    """Return where each problem of a variant is met first: on the fewest CPUs."""
+    """Return each problem of a variant once, for the fewest CPUs that it occurs with."""
     met = [row for row in record.rows if row.problem and not row.is_open]
     return list({(row.label, row.problem): row for row in reversed(met)}.values())[::-1]
 
@@ -136,7 +136,7 @@ def _gains(records: Sequence[ServiceRecord]) -> str:
 
 
 def _prices(records: Sequence[ServiceRecord], name: str) -> str:
-    """Return the table of a figure, of the services of which it does not decide; or that it shows nothing."""
+    """Return the table of a figure for the services that it does not decide; or that it shows nothing."""
     own = [record for record in records if any(name in row.figures and row.decisive[0] != name for row in record.rows)]
     figures = [row.figures[name] for record in own for row in record.rows if name in row.figures]
     if not any(figure.shows in SHOWN for figure in figures):
@@ -155,7 +155,7 @@ def _figure(figure: ServiceFigure | None) -> str:
 
 
 def _span(records: Sequence[ServiceRecord], name: str) -> Iterator[str]:
-    """Yield the least and the most that is shown of a figure on each variant, if several services show it."""
+    """Yield a figure's smallest and largest shown change on each variant, if several services show one."""
     spans = []
     for place in _places(records):
         shown = sorted(
@@ -191,7 +191,7 @@ def _bounds(records: Sequence[ServiceRecord]) -> Iterator[str]:
 
 
 def _proof(proof: ProofRuns) -> str:
-    """Return how many trials were right on which machines, and what each that was not said."""
+    """Return how many trials were right on which machines, and what each wrong one said."""
     what = f"slowed by {proof.slower:g} %" if proof.slower else "the same image twice"
     wrong = [run for run in proof.runs if bool(run.different) != bool(proof.slower)]
     minutes = [run.minutes for run in proof.runs] or [0.0]

@@ -16,13 +16,13 @@ from interlock.catalog.types import LIMIT, split_label
 from interlock.results.experiments import State
 from interlock.untrusted import printable
 
-if TYPE_CHECKING:  # they load scipy, which a page of variants does without
+if TYPE_CHECKING:  # they load scipy, which a page of variants does not need
     from interlock.analysis.comparison import DetailFigure, Row, Table
     from interlock.analysis.statistics import Interval
 
 RSS = "RSS MB"
 SHARE = "share of the limit"
-# How a cell of figures begins; a dash alone stands for one that is not there.
+# How a cell with a figure begins; a lone dash stands for a missing figure.
 NUMBER = re.compile(r"[-+±~<]?\d|-?$")
 NOT_OK = tuple(state.value for state in State if state is not State.OK)
 
@@ -95,12 +95,12 @@ def one_line(text: str) -> str:
 
 
 def capitalized(text: str) -> str:
-    """Return the text with a capital at its beginning; what else has one keeps it: 'Verdicts on 2 CPUs'."""
+    """Return the text with a capital at its beginning, and all other capitals kept: 'Verdicts on 2 CPUs'."""
     return text[:1].upper() + text[1:]
 
 
 def _longest_word(section: Section, index: int) -> int:
-    """Return the smallest width of a column: only an image's tag and a variant's name may be broken over lines."""
+    """Return the smallest width of a column; only an image's tag and a variant's name may be broken over lines."""
     names = {row[0] for row in section.rows} if index else set()
     words = [word for row in section.rows for word in row[index].split() if "/" not in word and word not in names]
     return max((len(word) for word in words), default=1)
@@ -116,7 +116,7 @@ def rich_table(section: Section) -> RichTable:
     table = RichTable(box=None, pad_edge=False, show_edge=False)
     shown = [index for index, column in enumerate(section.columns) if column != RSS]
     for index in shown:
-        # People look rows up by their name: it is never broken.
+        # People look rows up by name, so it is never broken.
         table.add_column(
             section.columns[index],
             justify="right" if index != shown[-1] and is_of_numbers(section, index) else "left",
@@ -140,14 +140,14 @@ def _markdown_line(cells: Sequence[str]) -> str:
 
 
 FENCE = "```"
-# What of HTML a report has itself: each line of it is a whole line.
+# The report's own HTML, of which each part is a whole line.
 FOLDING = re.compile(r"<details><summary>[^<>]*</summary>|</details>")
 # What begins a tag, a comment or a picture that is fetched from elsewhere, and the backslashes before a tag.
 ACTIVE = re.compile(r"\\*<(?=[A-Za-z/!?])|(?<=!)\[")
 
 
 def markdown_text(lines: Iterable[str]) -> str:
-    """Return lines of Markdown as a text in which names and reasons, whoever wrote them, begin no line and no tag."""
+    """Return lines of Markdown as a text in which names and reasons from outside cannot begin a line or a tag."""
     is_fenced, texts = False, list[str]()
     for line in (" ".join(printable(line).splitlines()) for line in lines):
         is_fenced ^= line == FENCE
@@ -156,12 +156,12 @@ def markdown_text(lines: Iterable[str]) -> str:
 
 
 def _escaped(sign: re.Match[str]) -> str:
-    """Return a sign with a backslash before it; one that was there already would escape ours."""
+    """Return a sign escaped by a backslash, with earlier backslashes escaped too, or they would escape ours."""
     return f"{sign[0][:-1] * 2}\\{sign[0][-1]}"
 
 
 def error_text(error: float | None) -> str:
-    """Return a standard error in whole per cent, rounded up, which a figure of one round has not."""
+    """Return a standard error in whole per cent, rounded up; a figure of one round has none."""
     return "" if error is None else f" ±{math.ceil(100 * error)}%"
 
 

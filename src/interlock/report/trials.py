@@ -1,4 +1,4 @@
-"""What the report of a trial has besides its tables: verdicts, what each image is, and what to do. Pure."""
+"""What a trial's report has in addition to tables: verdicts, what each image is, and what to do. Pure."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from interlock.results.trials import OWN, Trial, without_quote
 WORDS = {Figure.RATE: "throughput", Figure.CPU: "CPU time", Figure.IMAGE: "image size"}
 MARKS = {Verdict.UNDECIDED: "?", Verdict.SAME: " ="}
 CONNECTIONS = re.compile(r"(?:^| )(?:-c|--connections[ =]) ?([0-9]{1,6})\b")
-# What is shown to differ by less is no gain and no price.
+# A smaller difference, even if it is shown, is neither a gain nor a price.
 LEAST_SHARE = 0.005
-# Of a command all details are shown; of a service those that are gain or price.
+# A command has so few details that all are shown; a service shows those that are a gain or a price.
 FEW_DETAILS = 2
 
 
@@ -75,19 +75,19 @@ def _advice(experiment: Experiment, table: Table) -> str:
 
 
 def next_commands(experiment: Experiment, tables: Sequence[Table]) -> tuple[str, ...]:
-    """Return the commands that change the user's Dockerfile to what is better, one for each variant."""
+    """Return the commands that change the user's Dockerfile to better variants, one for each variant."""
     best = dict.fromkeys(label for table in tables for label in best_of(judge(experiment, table), table)[:1])
     return tuple(_swap(experiment.trial, label) for label in best if experiment.trial)
 
 
 def _short(row: JudgedRow) -> str:
-    """Return why a variant is none to switch to, without quoting pip, and what it gains and costs."""
+    """Return why not to switch to a variant, without pip's own words, and what it gains and costs."""
     problem = without_quote(row.problem)
     return ", ".join([*([problem] if problem else []), *([price(row)] if row.changes else [])])
 
 
 def price(row: JudgedRow) -> str:
-    """Return what a variant is better in, and what it is worse in: gain and price in one breath."""
+    """Return what a variant is better in and what it is worse in, so that gain and price are read together."""
     better, worse = (
         ", ".join(change_text(change) for change in row.of(verdict) if abs(change.share) >= LEAST_SHARE) or "nothing"
         for verdict in (Verdict.FASTER, Verdict.SLOWER)
@@ -106,10 +106,10 @@ def _per_cent(change: TrialChange) -> str:
 
 
 def busy_text(tables: Sequence[Table]) -> str:
-    """Return what bounded the user's own service, what decides therefore, and whether threads compute."""
+    """Return what bounded the user's own service, which figure therefore decides, and whether threads compute."""
     known = [(busy_of(table), table) for table in tables]
     said = [_bound_text(busy, table) for busy, table in known if busy]
-    # What one CPU's service leaves idle no second one can show the use of.
+    # If a service leaves its one CPU idle, a second CPU cannot show any use.
     is_filled = any(busy and busy.cpus == 1 and busy.bound is Bottleneck.SERVICE for busy, _ in known)
     return " ".join(filter(None, [*said, _sweep_text(gains_by_cpus(tables)) if is_filled else ""]))
 
@@ -129,7 +129,7 @@ def _bound_text(busy: Busy, table: Table) -> str:
 
 
 def _more_connections(table: Table) -> str:
-    """Return the option of wrk with four times as many connections; of another load just that."""
+    """Return wrk's option for four times as many connections; for another load just these words."""
     given = CONNECTIONS.search(" ".join(table.workload.of_user.load or []))
     return f"-c{4 * int(given[1])}" if given else "four times as many"
 
@@ -158,7 +158,7 @@ def _swap(trial: Trial, label: str) -> str:
 
 
 def sections(experiment: Experiment, trial: Trial, tables: Sequence[Table]) -> tuple[Section, ...]:
-    """Return the verdicts, the figures in short, how the built Dockerfiles differ, and what to know of them."""
+    """Return the verdicts, the figures in short, how the built Dockerfiles differ, and remarks about them."""
     parts: list[Section] = []
     for table in tables:
         of = f" on {cpus_text(table.cores)}" if len(tables) > 1 else ""
@@ -174,7 +174,7 @@ def sections(experiment: Experiment, trial: Trial, tables: Sequence[Table]) -> t
 
 
 def _prices(judged: Sequence[JudgedRow], of: str) -> Section:
-    """Return what each variant gains and costs: what is not decided has a question mark, what is the same a sign."""
+    """Return what each variant gains and costs; undecided figures have a question mark, equal ones a sign."""
     figures = list(dict.fromkeys(change.figure for row in judged for change in row.changes))
     rows = tuple((row.label, *(_price_text(row, figure) for figure in figures)) for row in judged if row.changes)
     return Section(f"gain and price{of}", ("variant", *(WORDS.get(f, f) for f in figures)), rows)
@@ -216,7 +216,7 @@ def _figures(trial: Trial, table: Table, of: str) -> Section:
 
 
 def _changes(trial: Trial) -> Section:
-    """Return each line that differs, beside the variants that it is of."""
+    """Return each line that differs, with the variants that have it."""
     lines = {
         label: [line for line in tried.changes if not line.startswith("@@")] for label, tried in trial.tried.items()
     }
@@ -224,7 +224,7 @@ def _changes(trial: Trial) -> Section:
 
 
 def _remarks(trial: Trial, tables: Sequence[Table]) -> Section:
-    """Return what is not drop-in, what never got ready, and where images are kept, beside whose it is."""
+    """Return what is not drop-in, what never got ready, and where images are kept, with the variants concerned."""
     rows = [row for table in tables for row in table.rows]
     said = {
         label: [

@@ -70,7 +70,7 @@ def _head(catalog: Catalog, builds: BuildRecord | None) -> list[str]:
 
 
 def _unoptimised(catalog: Catalog) -> str:
-    """Return the sentence about how builds are optimised, which the tables do not say."""
+    """Return the sentence about how builds are optimised, which the tables leave out."""
     without = [
         variant.name
         for variant in _sorted(catalog.variants.values())
@@ -96,7 +96,7 @@ def _record(catalog: Catalog, builds: BuildRecord | None) -> list[str]:
 
 
 def _otherwise(catalog: Catalog, builds: BuildRecord) -> Iterator[str]:
-    """Yield how many of the builds were optimised otherwise than they are now."""
+    """Yield how many of the builds were optimised in another way than today's."""
     known = catalog.variants
     now = [(built, known[built.variant]) for built in builds.builds if built.variant in known]
     texts = Counter(other_optimisation(built.optimisations, variant.optimisations) for built, variant in now)
@@ -182,7 +182,7 @@ def _differences(catalog: Catalog) -> list[str]:
     common = [
         (difference.name, _kinds(difference.kinds), difference.reason)
         for difference in catalog.differences.values()
-        if not difference.contract  # those are in the variants
+        if not difference.contract  # those of the contract are in the variants' own files
     ]
     return [
         "## Differences from python:X-slim",
@@ -201,7 +201,7 @@ def _kinds(kinds: Collection[SourceKind]) -> str:
 
 
 def _own_differences(catalog: Catalog) -> list[tuple[str, ...]]:
-    """Return a row for each difference and reason, with all variants that have both, in the order of the names."""
+    """Return a row for each pair of difference and reason, with all variants that have it, sorted by name."""
     variants_of: dict[tuple[str, str], list[Variant]] = {}
     for variant in _sorted(catalog.variants.values()):
         for name, reason in variant.differences.items():
@@ -210,7 +210,7 @@ def _own_differences(catalog: Catalog) -> list[tuple[str, ...]]:
 
 
 def _owners(owners: list[Variant], catalog: Catalog) -> str:
-    """Return the names of variants; 'all KIND' stands for all of a kind with several, 'but' for one or two without."""
+    """Return the names of variants; 'all KIND' stands for a whole kind, with 'but' if one or two are missing."""
     words = []
     for kind in SourceKind:
         of_kind = [variant for variant in _sorted(catalog.variants.values()) if variant.kind is kind]
@@ -232,6 +232,6 @@ def _sorted(variants: Iterable[Variant]) -> list[Variant]:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table with each cell on one line: reasons from an engine may have several lines."""
+    """Return a table with each cell on one line, because reasons from an engine may have several."""
     listed = [[" ".join(cell.split()) for cell in row] for row in rows]
     return "\n".join(markdown_table(columns, listed)) if listed else "None."

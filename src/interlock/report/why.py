@@ -28,9 +28,9 @@ def _cost_cells(cost: Cost | None) -> tuple[str, ...]:
 
 
 def _times_of(profile: LockSites) -> dict[str, int]:
-    """Return the times in ns that locks have shares of, by column: the run's, and that of all threads that worked.
+    """Return the times in ns of which locks have shares, by column: the run's, and that of all working threads.
 
-    The second is missing where nobody counted the threads.
+    The second is missing if the threads were not counted.
     """
     return {"of the run": profile.ns} | (
         {f"of {profile.threads} threads": profile.ns * profile.threads} if profile.threads else {}
@@ -49,7 +49,7 @@ def _waiting_text(profile: LockSites) -> str:
 
 
 def _file(frame: str) -> str:
-    """Return a frame without the folders of its file, which frozen modules have none of."""
+    """Return a frame without the folders of its file; frozen modules have no folders."""
     return frame if frame.startswith("<") else frame.rpartition("/")[2]
 
 
@@ -70,7 +70,7 @@ def call_text(site: Site) -> str:
 
 
 def summary_text(profile: LockSites) -> str:
-    """Return in one line how long threads waited, how much of it has a name, and what is wrong with it."""
+    """Return in one line how long threads waited, which share has a named lock, and what is wrong with the profile."""
     share = (
         f"{profile.waited_ns / profile.ns:.2f} threads wait on average{_waiting_text(profile)}; " if profile.ns else ""
     )
@@ -117,7 +117,7 @@ def sections_of(label: str, profile: LockSites, unit: str) -> list[Section]:
 
 
 def acquisition_sections(label: str, acquisitions: Acquisitions, unit: str) -> list[Section]:
-    """Return where locks are taken and what stops all threads, per unit of work; a share is of the acquires."""
+    """Return where locks are taken and what stops all threads, per unit of work; shares are of all acquires."""
     units = acquisitions.units
     taken = tuple(
         (
@@ -170,7 +170,7 @@ def _edges(profile: LockSites) -> dict[tuple[str, str, str], tuple[int, int]]:
 
 
 def difference_section(label: str, against: str, mine: LockSites, theirs: LockSites, unit: str) -> Section:
-    """Return what is different in a variant from another one, by lock and caller, per unit of work."""
+    """Return how a variant differs from another one, by lock and caller, per unit of work."""
     rows = tuple(
         (difference.kind, difference.place, *(_cost_cells(difference.before)[:2]), *(_cost_cells(difference.after)[:2]))
         for difference in differences(theirs, mine)[:SHOWN]
@@ -183,7 +183,7 @@ WHY_COLUMNS = ("variant", "lock", "share of the time", "calls per unit", "where"
 
 
 def why_cells(profile: BenchmarkProfile) -> list[tuple[str, ...]]:
-    """Return the rows of a profile under WHY_COLUMNS, without the variant's name; one that says why there are none."""
+    """Return a profile's rows for WHY_COLUMNS, without the variant's name, or one row that says why there are none."""
     return _site_cells(profile.why) if profile.why else [(f"not known: {profile.no_why}", "-", "-", "-", "-")]
 
 
@@ -213,7 +213,7 @@ def _waker_text(profile: LockSites, waiter: int) -> str:
 
 @dataclass
 class _Box:
-    """A frame of a flame graph: what it weighs, and the frames that it called."""
+    """A frame of a flame graph: its weight, and the frames that it called."""
 
     weight: int = 0
     called: dict[str, _Box] = field(default_factory=dict)
@@ -224,7 +224,7 @@ COLOURS = {"python": (35, 65), "c": (205, 55), "call": (0, 65)}
 
 
 def flame_svg(title: str, profile: LockSites) -> str:
-    """Return a flame graph as SVG: the width is time in the calls, or their number where they took none."""
+    """Return a flame graph as SVG; the width is the time in the calls, or their number if they took no time."""
     root = _Box()
     by_time = any(site.ns for site in profile.sites)
     for site in profile.sites:

@@ -24,7 +24,7 @@ class ModuleImport(Data):
     module: str
     error: str = ""  # the exception's last line, or how the process ended; empty if the module was imported
     gil_by: str = ""
-    gil_package: str = ""  # that owns `gil_by`; not always the imported one
+    gil_package: str = ""  # the package that owns `gil_by`; not always the imported one
 
 
 class PackageAudit(Data):
@@ -37,9 +37,9 @@ class PackageAudit(Data):
     origin: Origin
     build_s: float | None = None  # when the package was built, in this audit or an earlier one
     reason: str = ""  # of a failure: the compiler's or installer's last words
-    system_package: str = ""  # Debian's, which a failed build says it lacks
-    wheel_release: str = ""  # without a wheel: the nearest release that has one for the variant
-    imports: list[ModuleImport] = []  # its top-level modules; of its extension modules those that switch the GIL on
+    system_package: str = ""  # the Debian package with what a failed build says it lacks
+    wheel_release: str = ""  # if there is no wheel: the nearest release that has one for the variant
+    imports: list[ModuleImport] = []  # its top-level modules, and those extension modules that switch the GIL on
 
 
 class VariantAudit(Data):
@@ -50,7 +50,7 @@ class VariantAudit(Data):
     gil: Gil | None = None  # of the bare interpreter
     packages: list[PackageAudit] = []
     further: list[ModuleImport] = []  # modules that --import names
-    untried: int = 0  # extension modules that were not imported, as others of their package took all the time
+    untried: int = 0  # extension modules that were not imported, because others of their package took all the time
 
     @property
     def every_import(self) -> list[ModuleImport]:
@@ -72,7 +72,7 @@ class Audit(Data):
 
     schema_version: int = 1
     requirements: list[str]  # the files that were read
-    control: str | None = None  # what fails in it too is not the other variant's fault
+    control: str | None = None  # the variant to compare with: what fails there too is not another variant's fault
     variants: list[VariantAudit]
 
 
@@ -81,7 +81,7 @@ class Decision(StrEnum):
 
     SWITCH = "switch"
     STAY = "stay"
-    MEASURE = "measure"  # what meets the constraints has no figures
+    MEASURE = "measure"  # the images that meet the constraints have no figures
     NOTHING = "nothing"  # no image meets the constraints
 
 
@@ -100,7 +100,7 @@ class Rank(StrEnum):
 
     BEST = "best"
     OPEN = "not shown to differ from the best"
-    UNCLEAR = "too noisy to place"  # not shown to differ from the best either, but below one that is
+    UNCLEAR = "too noisy to place"  # not shown to differ from the best, but ranked below one that is
     WORSE = "worse"
 
 
@@ -137,8 +137,8 @@ class Contender(Data):
     max_rss_bytes: int | None  # of one process, the most in the ranked benchmarks; None if not measured
     start_s: float | None  # `python -c pass`, if the experiment has it
     image_bytes: int | None
-    built_otherwise: str  # what optimised it and what the baseline, if not the same
-    sides: Sides | None = None  # None with a GIL, on one CPU, or where one of them was not measured
+    built_otherwise: str  # how it and the baseline were optimised, if not in the same way
+    sides: Sides | None = None  # None with a GIL, on one CPU, or if one side was not measured
 
 
 class Exclusion(Data):
@@ -165,9 +165,9 @@ class Recommendation(Data):
 
     label: Label
     reference: str  # what a FROM line names
-    pinned: bool  # whether it has a digest, which a registry gives
-    environment: dict[str, str]  # of the mode: belongs into ENV lines
-    options: list[str]  # of the mode: belong after `python`
+    pinned: bool  # whether it has a registry's digest
+    environment: dict[str, str]  # of the mode; it belongs into ENV lines
+    options: list[str]  # of the mode; they belong after `python`
     gain: Estimate  # drawn towards the mean of the contenders: the best of several looks better than it is
     measured_gain: Estimate
     costs: Costs
@@ -209,29 +209,29 @@ class Pick(Data):
     experiment: str
     whose: Whose
     measured: str  # the day on which the experiment started
-    built: str  # what optimised the baseline's build: 'PGO and LTO'
-    also: str  # what other figures there are, and how they are asked
-    measured_otherwise: str  # what optimised the measured builds and what today's, if not the same
+    built: str  # how the baseline's build was optimised: 'PGO and LTO'
+    also: str  # which other figures there are, and how to ask for them
+    measured_otherwise: str  # how the measured builds and today's were optimised, if not in the same way
     elsewhere: list[Elsewhere]  # the gain of the same switch in the other shipped experiments
     cpus: int  # of the machine that the service runs on
-    measured_cpus: int  # that the figures are of: the experiment's machine's, or one
+    measured_cpus: int  # CPUs that the figures are for: those of the experiment's machine, or one
     baseline: Label
     machine: str
-    measured_on: str  # its cores and processor: 'a 2-core AMD EPYC'
+    measured_on: str  # the cores and processor of the experiment's machine: 'a 2-core AMD EPYC'
     apart: list[MachineDifference]
     shares: list[Share]
     contenders: list[Contender]  # the fastest first, with the baseline
-    named: list[Label]  # those of them that the short answer has a line for
+    named: list[Label]  # the contenders that have a line in the short answer
     excluded: list[Exclusion]
-    not_measured: list[Label]  # no figures for a workload that was asked for: nothing speaks against them
+    not_measured: list[Label]  # labels without figures for a workload that was asked for; nothing speaks against them
     recommended: Recommendation | None
-    audits: list[VariantAudit]  # of the variants that the requirements were tried on
+    audits: list[VariantAudit]  # one for each variant that the requirements were tried on
     notes: list[str]
-    measure: str  # the command that measures the best ones here
+    measure: str  # the command that measures the best contenders here
     next: list[str]  # the next commands
-    in_containers: bool = True  # whether the figures are; else they are of the machine itself
-    unmeasured: dict[str, list[str]] = {}  # of what was asked for, by the reason
-    like: str = ""  # what the service of docs/services.md gains that is most like the user's
+    in_containers: bool = True  # whether the figures were measured in containers; else on the machine itself
+    unmeasured: dict[str, list[str]] = {}  # what was asked for and not measured, by the reason
+    like: str = ""  # the gain of the service in docs/services.md that is most like the user's
 
     @property
     def shipped(self) -> bool:

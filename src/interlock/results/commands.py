@@ -1,6 +1,6 @@
-"""Command lines that are printed to be run next, as they are typed where this process was started.
+"""Command lines that are printed to be run next, written as the user types them here.
 
-An experiment records the one that repeats it, so that its report says the same wherever it is read.
+An experiment records the line that repeats it, so that its report says the same wherever it is read.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from itertools import takewhile
 from pathlib import Path
 
 PROGRAM = "interlock"
-# The sessions of nox that are a command and nothing else: README's first command starts one.
+# Sessions of nox that only run a command: README's first command starts one.
 SESSIONS = ("matrix", "fleet")
-# A command within a sentence; behind a path it is typed as it stands there.
+# A command within a sentence. One with a path in front of it is typed as it stands.
 NAMED = re.compile(rf"(?<![\w./-]){PROGRAM} ([a-z]+)\b")
 
 
@@ -27,12 +27,12 @@ def command_line(command: str, *words: str) -> str:
 
 
 def runnable(text: str) -> str:
-    """Return a text with each command that it names as it is typed here."""
+    """Return a text in which each command is written as it is typed here."""
     return NAMED.sub(lambda command: shlex.join(_program(command[1])), text)
 
 
 def option_words(given: Mapping[str, object]) -> list[str]:
-    """Return options as they are typed, by their names; nothing for one that is off, empty or not given."""
+    """Return the words of options, given by name; an option that is off, empty or not given has none."""
     return [word for name, value in given.items() for word in _words(f"--{name.replace('_', '-')}", value)]
 
 
@@ -45,9 +45,9 @@ def _words(option: str, value: object) -> list[str]:
 
 
 def resuming(command: str, name: str, where: Sequence[str] = ()) -> str:
-    """Return the line that goes on with the experiment of this name, which this command began, `where` it is.
+    """Return the line that resumes the experiment that `command` began under this name; options in `where` find it.
 
-    A trial is told all of it again: its record has no value that may be a secret.
+    A trial needs all its options again, because its record leaves out values that may be secrets.
     """
     words = shlex.split(command)
     if words[1:2] == ["trial"]:

@@ -1,4 +1,4 @@
-"""The names of engines, apart from what is recorded of them: options need nothing else."""
+"""The names of engines, in a module of their own because options need nothing else."""
 
 from enum import StrEnum
 

@@ -35,7 +35,7 @@ from interlock.results.settings import Settings
 from interlock.results.trials import Trial
 
 EXPERIMENT_FILE = "experiment.json"
-# In a warning of a workload: its rounds decide nothing.
+# Part of a workload's warning that its rounds decide nothing.
 TOO_DISTURBED = "too much to decide by"
 
 
@@ -50,7 +50,7 @@ class State(StrEnum):
     NOT_MEASURED = "not measured"
 
 
-# Processes may print any amount; more nobody reads.
+# Processes may print any amount; nobody reads more than this.
 MOST_REASON = 1000
 
 
@@ -92,23 +92,23 @@ class Built(Data):
     duration_s: float = 0.0
     reused: bool = False
     pulled_from: str | None = None  # the registry that this run took it from instead of building it
-    optimisations: list[str] | None = None  # besides -O: PGO, LTO; None where it is not known
-    training: Literal["stored", "here"] | None = None  # where its profile of optimisation is from; None without one
-    version: str = ""  # that it was built from; empty in records from before there were several
+    optimisations: list[str] | None = None  # in addition to -O: PGO, LTO; None where it is not known
+    training: Literal["stored", "here"] | None = None  # where the profile of optimisation is from; None without
+    version: str = ""  # the version it was built from; empty in records from before there were several
     passed_over: list[PassedOver] = []  # newer ones, the newest first
 
     @property
     def fallback_words(self) -> str:
-        """Return which version it is in place of the newest, and why; empty if it is the newest."""
+        """Return which version was taken in place of the newest, and why; empty if it is the newest."""
         newer = " and ".join(version.version for version in self.passed_over)
         why = "; ".join(dict.fromkeys(version.reason for version in self.passed_over))
         return f"{self.version}, because {newer} can be had nowhere ({why})" if newer else ""
 
     @property
     def reference(self) -> str:
-        """Return what a FROM line names: NAME:TAG@DIGEST as a registry has it; without a digest the tag in this engine.
+        """Return what a FROM line names: a registry's NAME:TAG@DIGEST, or this engine's tag if there is no digest.
 
-        The tag beside a digest is for people: engines go by the digest.
+        The tag beside a digest is for people; engines only use the digest.
         """
         if self.digest is None:
             return self.tag
@@ -126,7 +126,7 @@ def fallback_lines(images: Iterable[Built]) -> list[str]:
 
 
 def require_built(variants: Iterable[Built]) -> list[Built]:
-    """Return those that have an image; BuildError if none has."""
+    """Return the variants that have an image; BuildError if none has."""
     known = list(variants)
     ready = [built for built in known if built.outcome.state is State.OK]
     if not ready:
@@ -157,7 +157,7 @@ class Recorded(Data):
 class BuildRecord(Recorded):
     """The file builds.json: results and times of building variants, with the machine and the command."""
 
-    side_by_side: int  # builds at the same time, at most
+    side_by_side: int  # the most builds at the same time
     host: dict[str, Any]
     builds: list[Built]
 
@@ -185,7 +185,7 @@ class ProcessCost(Data):
     max_rss_bytes: Count
     voluntary_switches: Count
     involuntary_switches: Count
-    resident_share: Finite | None = None  # of the interpreter's pages still cached after they were dropped
+    resident_share: Finite | None = None  # of the interpreter's pages, what was still cached after they were dropped
     exit_code: Count
     signal: Count
 
@@ -205,7 +205,7 @@ class Times(Data):
         return self.preparing_s + self.measuring_s + self.profiling_s
 
     def plus(self, other: Times) -> Times:
-        """Return the seconds of both."""
+        """Return the sum of both times."""
         mine, theirs = self.model_dump(), other.model_dump()
         return Times(**{key: round(mine[key] + theirs[key], 3) for key in mine})
 
@@ -213,14 +213,14 @@ class Times(Data):
 class CellResult(Data):
     """A cell's outcome, and that of each of its benchmarks."""
 
-    variant: FileName  # a folder has its label, and a file the workload's name
+    variant: FileName  # names the folder, with the mode; the workload names the file
     mode: FileName | None = None
     workload: FileName
     outcome: Outcome
     benchmarks: dict[str, Outcome] = {}
     packages: dict[str, dict[str, str]] = {}  # by benchmark: installed versions by name
     profile: Outcome | None = None
-    notes: list[str] = []  # what a reader must know besides the figures
+    notes: list[str] = []  # what a reader must know beside the figures
     times: Times | None = None  # None of a cell that was not opened
 
     @property
@@ -294,11 +294,11 @@ class Experiment(Recorded):
     order: dict[str, list[list[str]]]
     probe: Probe | None = None
     warnings: list[str] = []
-    measuring_s: float = 0.0  # wall time of all rounds; the next one is the part that measured processes took
+    measuring_s: float = 0.0  # wall time of all rounds; the next field is the part that measured processes took
     in_processes_s: float = 0.0
-    times: dict[str, Times] = {}  # by workload, all its cells together; empty where they are not known
+    times: dict[str, Times] = {}  # by workload, for all its cells together; empty where they are not known
     waiting_s: float = 0.0  # for the lock that lets one experiment at a time measure
-    set_up_s: float = 0.0  # instruments and the probe, which no workload has for itself
+    set_up_s: float = 0.0  # for the instruments and the probe, which all workloads share
     unfinished: list[str] = []  # workloads whose rounds or profiles something ended: `--resume` goes on with them
     ended_by: str = ""  # what ended it before all was decided: Ctrl-C, SIGTERM, a budget
     trial: Trial | None = None  # of a user's own images
@@ -310,12 +310,12 @@ class Experiment(Recorded):
 
     @property
     def resume_command(self) -> str:
-        """Return the command that goes on with it."""
+        """Return the command that resumes it."""
         return resuming(self.command, self.name, self.settings.where.words)
 
     @property
     def versions(self) -> dict[str, str]:
-        """Return the version that each variant was built from, as far as it is recorded."""
+        """Return the version that each variant was built from, where it is recorded."""
         return {image.variant: image.version for image in self.images if image.version}
 
     def rounds_end(self, workload: str) -> RoundsEnd:
@@ -323,7 +323,7 @@ class Experiment(Recorded):
         return rounds_end_of(looks=self.settings.looks, ended_by=self.ended_by if workload in self.unfinished else "")
 
     def require_whole(self) -> None:
-        """Raise ValueError for a record that no reader can use: without machine, date, or a workload that it names."""
+        """Raise ValueError for a record that readers cannot use, without machine, date or a workload that it names."""
         try:
             _HostFacts.model_validate(self.host)
         except ValidationError as error:
@@ -352,7 +352,7 @@ class ProgramOutput(Data):
     calibration: list[tuple[Loops, Seconds]] = []
     warmups: list[Seconds] = []
     values: list[Seconds] = []
-    cpu: list[Seconds] = []  # CPU time of each value; programs of others do not report it
+    cpu: list[Seconds] = []  # CPU time of each value; other people's programs do not report it
     metadata: dict[ShortText, bool | Number | ShortText] = {}
 
     @model_validator(mode="after")
@@ -381,7 +381,7 @@ class Subject(Data):
         return label_of(self.variant, self.mode)
 
 
-# Our own keys in the metadata of a pyperf run: its block, its group if the block has some, and how its figure is found.
+# Our own keys in a pyperf run's metadata: its block, its group if the block is split, and which figure stands for it.
 BLOCK, GROUP, ESTIMATOR = "interlock_block", "interlock_group", "interlock_estimator"
 
 
@@ -397,14 +397,14 @@ class Estimator(StrEnum):
     LOWER_DECILE = "lower-decile"
 
     def of(self, values: Sequence[float]) -> float:
-        """Return the figure of values, of which there is one at least."""
+        """Return the figure that stands for these values, of which there must be at least one."""
         if self is Estimator.MEAN or len(values) == 1:
             return fmean(values)
         return quantiles(values, n=10, method="inclusive")[0]
 
 
 def by_group(figures: Sequence[float], blocks: Sequence[int], groups: Sequence[int]) -> list[dict[int, float]]:
-    """Return for each block the figures by group; that of a group with several processes is their mean."""
+    """Return for each block the figures by group; a group with several processes has their mean."""
     by_number: dict[int, dict[int, list[float]]] = {}
     for number, group, figure in zip(blocks, groups, figures, strict=True):
         by_number.setdefault(number, {}).setdefault(group, []).append(figure)
@@ -412,7 +412,7 @@ def by_group(figures: Sequence[float], blocks: Sequence[int], groups: Sequence[i
 
 
 def by_block(figures: Sequence[float], blocks: Sequence[int]) -> list[float]:
-    """Return the mean of the figures of each block, in which a baseline has several."""
+    """Return the mean figure of each block; a baseline has several figures in a block."""
     return [block[0] for block in by_group(figures, blocks, [0] * len(blocks))]
 
 
@@ -422,7 +422,7 @@ def _mean(figures: Sequence[float]) -> float:
     return geometric_mean(figures) if min(figures) > 0 else fmean(figures)
 
 
-# Seconds for one unit of work: a value may be of 10^30 of them.
+# Seconds for one unit of work, which may be tiny: a value may have 10^30 units.
 Value = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False, strict=True)]
 Units = Annotated[int, Field(ge=1, le=MOST_LOOPS**2, strict=True)]
 
@@ -432,27 +432,27 @@ class BenchmarkValues(Data):
 
     processes: list[list[Value]]
     blocks: list[Count]  # of each process
-    groups: list[Count] = []  # of each process, where the rows of a block were split
+    groups: list[Count] = []  # of each process, if the rows of a block were split
     estimator: Estimator
     user_s: list[Seconds] = []  # CPU time of the whole process, start and exit included, one for each process
     sys_s: list[Seconds] = []
     units: list[Units] = []  # of work within one value, one for each process
-    reported: dict[str, list[Finite]] = {}  # figures by key, one a process; keys that one lacks are left out
+    reported: dict[str, list[Finite]] = {}  # figures by key, one for each process; keys that one lacks are left out
     max_rss_bytes: Count
     gil_after: Gil | None = None
 
     @property
     def figures(self) -> list[float]:
-        """Return one figure for each block: values within a process are not independent of each other."""
+        """Return one figure for each block, because values within a process are not independent."""
         return by_block([self.estimator.of(process) for process in self.processes], self.blocks)
 
     @property
     def block_figures(self) -> Sequence[float | Mapping[int, float]]:
-        """Return the figure of each block, or its figures by group where rows were split."""
+        """Return the figure of each block, or the figures by group if rows were split."""
         return self.block_figures_of([self.estimator.of(process) for process in self.processes])
 
     def block_figures_of(self, figures: Sequence[float]) -> Sequence[float | Mapping[int, float]]:
-        """Return the same of any figures, one for each process."""
+        """Return the same for any figures, of which each process has one."""
         return by_group(figures, self.blocks, self.groups) if self.groups else by_block(figures, self.blocks)
 
 
@@ -476,7 +476,7 @@ def host_line(host: Mapping[str, Any]) -> str:
 
 
 def engine_line(engine: Mapping[str, Any], built: str) -> str:
-    """Return the recorded engine in one line; `built` is added where there are containers."""
+    """Return the recorded engine in one line; `built` is added for an engine with containers."""
     name = EngineName(engine["name"])
     if name is EngineName.HOST:
         return f"host: {PRODUCTS[name]}"

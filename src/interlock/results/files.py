@@ -1,4 +1,4 @@
-"""Writes files whole or not at all, so that a crash of the machine leaves them."""
+"""Writes files whole or not at all, and so that they survive a crash of the machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def replacement(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a new file that takes the path's place when the block ends; if anything fails the path stays as it was."""
+    """Yield a new file that replaces the path when the block ends; if anything fails the path stays as it was."""
     make_folder(path.parent)
     with tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent, delete=False) as stream:
         temporary = Path(stream.name)
@@ -42,7 +42,7 @@ def replacement(path: Path) -> Iterator[IO[bytes]]:
 
 
 def take_lock(descriptor: int) -> bool:
-    """Take the lock of an open file, which ends with the process; False while another one has it."""
+    """Take the lock of an open file until the process ends; False if another process has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -51,7 +51,7 @@ def take_lock(descriptor: int) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, so that a crash of the machine leaves them."""
+    """Make a folder and those above it so that they survive a crash of the machine."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -59,7 +59,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the entries of a folder are on the disk; some file systems cannot say so."""
+    """Wait until the entries of a folder are on the disk, on file systems that can say so."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -94,7 +94,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def below(folder: Path, *names: str) -> Path:
-    """Return the path of names below a folder; StoreError if one is no name, or a link on the way leads out of it."""
+    """Return the path of names below a folder; StoreError for a name that is none, or a link that leads outside."""
     path = folder
     for name in names:
         if name in {"", ".", ".."} or "/" in name or "\0" in name:

@@ -1,6 +1,7 @@
-"""The project's generated files: which of them differ from what they are generated of, and writing those.
+"""The project's generated files: finds those that differ from what they are generated from, and writes them.
 
-By itself, because nothing else removes files of a clone: what proves that a file may go is to be read at once.
+This is a module of its own because nothing else removes files of a clone: the proof that a file may go should be easy
+to read.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from pathlib import Path
 from interlock.catalog.types import GENERATED
 from interlock.results.files import write_atomically
 
-# Scripts that contexts have copies of, and the folder of their profiles of optimisation.
+# Scripts that build contexts have copies of, and the contexts' folder of profiles of optimisation.
 SCRIPTS, PROFILES = {"fetch.sh", "optimise.sh"}, "profiles/"
 
 
 def sync(root: Path, files: Mapping[str, str | bytes]) -> list[str]:
-    """Write the generated files that differ, remove those that nothing generates any more, and return both."""
+    """Write generated files that differ, remove those that nothing generates any more, and return both lists."""
     drifted = drift(root, files)
     for path in drifted:
         if path in files:
@@ -27,7 +28,7 @@ def sync(root: Path, files: Mapping[str, str | bytes]) -> list[str]:
 
 
 def drift(root: Path, files: Mapping[str, str | bytes]) -> list[str]:
-    """Return paths below `root` that are not as generated: they differ, are missing, or are left over."""
+    """Return the paths below `root` of generated files that differ, are missing, or are left over."""
     changed = [path for path, content in files.items() if _read_or_none(root / path) != _bytes(content)]
     return sorted({*changed, *_left_over(root, files)})
 
@@ -37,9 +38,9 @@ def _bytes(content: str | bytes) -> bytes:
 
 
 def _left_over(root: Path, files: Mapping[str, str | bytes]) -> set[str]:
-    """Return files of variants' folders in dockerfiles/ that prove to be generated and that nothing generates now.
+    """Return files in variants' folders of dockerfiles/ that are proved to be generated and that nothing generates now.
 
-    Whatever else lies there is somebody's own: folders of helpers, and what a user put into a variant's folder.
+    All else there belongs to somebody: folders of helpers, and what a user put into a variant's folder.
     """
     dockerfiles = [
         path for path in (root / "dockerfiles").glob("*/Dockerfile") if _is_generated(path, path.parent.name)
@@ -50,18 +51,18 @@ def _left_over(root: Path, files: Mapping[str, str | bytes]) -> set[str]:
 
 
 def _was_written(root: Path, folder: Path, path: Path) -> bool:
-    """Return whether a variant's file says that it is generated, or is a copy of a part that contexts have."""
+    """Return whether a variant's file says that it is generated, or is a copy of a file that contexts share."""
     name = str(path.relative_to(folder))
     if name in {"Dockerfile", "build.sh", "finish.sh"}:
         return _is_generated(path)
-    if name.startswith(PROFILES):  # the one that it was a copy of may be gone
+    if name.startswith(PROFILES):  # the original may be gone
         return True
     part = root / ("dockerfiles" if name in SCRIPTS else "variants") / name
     return _read_or_none(part) == path.read_bytes()
 
 
 def _is_generated(path: Path, variant: str = "") -> bool:
-    """Return whether a file says in its first two lines that it is generated, of this variant if one is given."""
+    """Return whether a file's first two lines say that it is generated (from this variant, if one is given)."""
     head = b"\n".join((_read_or_none(path) or b"").split(b"\n")[:2])
     before, _, after = GENERATED.partition("{name}")
     return f"{before}{variant}{after if variant else ''}".encode() in head

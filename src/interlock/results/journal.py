@@ -1,7 +1,7 @@
 """The journal of the workload that is measured: a line for each block, on disk before the next one begins.
 
-experiment.json is written after each workload. Whatever ends an experiment within one, SIGKILL or a full disk,
-`store.recover` makes the files of the cut workload of the journal: it can be reported, and `--resume` goes on with it.
+experiment.json is written after each workload. If anything ends an experiment within a workload (SIGKILL, a full disk),
+`store.recover` makes the files of this workload from the journal: it can be reported, and `--resume` goes on with it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:
     pyperf = LazyModule("pyperf", "measure")
 
-# What ended an experiment whose process could not say it, in words; experiment.json has it until the end is known.
+# What experiment.json gives as the end of an experiment whose process could not say it, until the end is known.
 KILLED = "the end of its process"
 JOURNAL_FILE = ".journal"
 
@@ -75,10 +75,10 @@ class JournalEntry(Data):
 
 
 class Journal:
-    """Writes the journal of an experiment, and holds it against others until `close`, or the end of the process."""
+    """Writes an experiment's journal, locked against other processes until `close` or the end of this process."""
 
     def __init__(self, folder: Path) -> None:
-        """Open it, empty. StoreError if it cannot be written, or another process measures into the folder."""
+        """Open it and empty it. StoreError if it cannot be written, or another process measures into the folder."""
         self.folder, self.entries, self._end = folder, 0, 0
         with _store_errors(folder):
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -100,14 +100,14 @@ class Journal:
         self._append(begun)
 
     def add(self, entry: JournalEntry) -> None:
-        """Add a line. Once this returns it survives any end; StoreError if it cannot be written."""
+        """Add a line, which survives any end once this returns; StoreError if it cannot be written."""
         self._append(entry)
         self.entries += 1
 
     def _append(self, line: BaseModel) -> None:
         data = (line.model_dump_json() + "\n").encode()
         with _store_errors(self.folder):
-            # What an earlier write that failed has left is written over.
+            # Cut off what an earlier, failed write has left.
             os.ftruncate(self._descriptor, self._end)
             done = 0
             while done < len(data):
@@ -122,7 +122,7 @@ class Journal:
             os.ftruncate(self._descriptor, 0)
 
     def close(self) -> None:
-        """Let go of it, and leave it where it is."""
+        """Release the lock and leave the file where it is."""
         os.close(self._descriptor)
 
     def end(self) -> None:
@@ -140,7 +140,7 @@ def _store_errors(folder: Path) -> Iterator[None]:
 
 
 def with_entries(before: Experiment, begun: JournalHeader, entries: Sequence[JournalEntry]) -> Experiment:
-    """Return the record with the cut workload in it, which `--resume` goes on with."""
+    """Return the record with the interrupted workload in it, so that `--resume` can go on with it."""
     name, last = begun.workload.name, entries[-1]
     cut = {
         "duration_s": last.times.total_s,
@@ -163,9 +163,9 @@ SUMS = ("duration_s", "measuring_s", "in_processes_s", "waiting_s", "set_up_s")
 
 
 def joined(before: Experiment, now: Experiment) -> Experiment:
-    """Return the record of both parts, of which the second went on with the first.
+    """Return one record of an experiment's two parts, the second of which resumed the first.
 
-    A cell that was opened again holds what was measured before too; sums and times are of both.
+    A cell that was opened again already has what was measured before; sums and times are added up.
     """
     names, again = before.settings.workloads, now.times.keys()
     kept = [name for name in names if name in before.times and name not in again]
@@ -188,7 +188,7 @@ def joined(before: Experiment, now: Experiment) -> Experiment:
 
 
 def _cells(before: Sequence[CellResult], now: Sequence[CellResult]) -> list[CellResult]:
-    """Return the cells as they are now; one that was opened before and not again as it was."""
+    """Return the cells as they are now; a cell that was not opened again is kept as it was."""
     opened = [cell for cells in (before, now) for cell in cells if cell.times is not None]
     latest = {(cell.label, cell.workload): cell for cells in (before, now, opened) for cell in cells}
     return list(latest.values())

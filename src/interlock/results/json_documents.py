@@ -274,7 +274,7 @@ MODELS: dict[str, type[BaseModel]] = {
 
 
 def schema_texts() -> dict[str, str]:
-    """Return the files of docs/schemas/ by their paths: of what each command prints, and of interlock.toml."""
+    """Return the files of docs/schemas/ by path: the schemas of what each command prints, and of interlock.toml."""
     printed = {name: model.model_json_schema(mode="serialization") for name, model in MODELS.items()}
     schemas = {**printed, "interlock": Defaults.model_json_schema()}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}

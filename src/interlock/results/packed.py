@@ -1,4 +1,4 @@
-"""Raw values that come packed: an experiment's folder may have them in an archive, which is unpacked into the cache."""
+"""Packed raw values: an experiment's folder may have them in an archive, which is unpacked into the cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interlock.results import files
 from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.untrusted import MIB, Bounded
 
-# Of an experiment that comes with the package: its folders of cells (hatch_build.py packs them).
+# The archive with the folders of cells of an experiment that comes with the package (hatch_build.py packs them).
 VALUES_FILE = "values.tar.xz"
 MOST_FILES, MOST_FILE_BYTES, MOST_BYTES = 20_000, 64 * MIB, 1024 * MIB
 # HOST/VARIANT/WORKLOAD.json
@@ -25,14 +25,14 @@ NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._+-]{0,199}/){2}[A-Za-z0-9][A-Za-z0
 
 
 def has_values(folder: Path) -> bool:
-    """Return whether an experiment has its raw values; of most that come with the package only figures are there."""
+    """Return whether an experiment has its raw values; most that come with the package have only figures."""
     return (folder / VALUES_FILE).is_file() or any(folder.glob("*/*/*.json"))
 
 
 def with_values(folder: Path, cache: Path) -> Path:
     """Return the folder of an experiment, or a copy of it in the cache if its raw values are packed.
 
-    StoreError if they cannot be unpacked, have other files than an experiment's, or more than any has.
+    StoreError if they cannot be unpacked, have other files than an experiment's, or more data than any experiment has.
     """
     packed = folder / VALUES_FILE
     if not packed.is_file():
@@ -65,7 +65,7 @@ def _unpack(packed: Path, into: Path) -> None:
             for number, entry in enumerate(archive):
                 if not entry.isreg() or not NAME.fullmatch(entry.name) or entry.size > MOST_FILE_BYTES:
                     raise ValueError(f"{entry.name[:80]!r} is not a file of an experiment")
-                unpacked += entry.size  # of a sparse file more than the archive has
+                unpacked += entry.size  # a sparse file is larger than its data in the archive
                 if number >= MOST_FILES or unpacked > MOST_BYTES:
                     raise ValueError("it is larger than any experiment")
                 content = archive.extractfile(entry)

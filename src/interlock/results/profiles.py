@@ -1,4 +1,4 @@
-"""Profiles: what probes counted, by phase; and sites: where a program waits and wakes, for which lock."""
+"""Profiles (what probes counted, by phase) and sites (where a program waits or wakes, and for which lock)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Method(StrEnum):
     """How system calls were counted, the best one first."""
 
     BPF = "bpf"
-    STRACE_FUTEX = "strace-futex"  # of futex calls alone, at which it stops a process
+    STRACE_FUTEX = "strace-futex"  # futex calls alone; the process stops at each of them
 
     @property
     def perturbs(self) -> bool:
-        """Return whether it changes how often threads wait for each other."""
+        """Return whether the method changes how often threads wait for each other."""
         return self is Method.STRACE_FUTEX
 
 
-# Files of before 2026-11-29 have figures too that nobody asked for: of tasks, instructions and short and long waits.
+# Files from before 2026-11-29 also have figures that nobody asked for: tasks, instructions, short and long waits.
 EARLIER = ConfigDict(frozen=True, extra="ignore")
 
 
@@ -85,20 +85,20 @@ class PhaseCounts(Data):
         return [counts for name, counts in self.futex.items() if name in operations]
 
 
-# GNU pth's scheduler switches threads in the process itself: a switch sets signal masks, and each turn asks for pending
-# signals, empties a pipe and selects. Nothing else asks for pending signals.
+# GNU pth's scheduler switches threads within the process. A switch sets signal masks, and each turn asks for pending
+# signals, empties a pipe and selects. Only pth asks for pending signals, so these calls count its turns.
 PTH_TURN = "rt_sigpending"
 PTH_CALLS = ("rt_sigprocmask", PTH_TURN, "select", "pselect6", "poll", "ppoll")
-# What shows the number of futex calls alone is shown as lock cost.
+# A profile_metric of these calls is shown as lock cost.
 LOCK_CALLS = ["futex"]
 
 
 @dataclass(frozen=True)
 class LockCost:
-    """What locking and waiting for each other asks of the kernel, per unit of work.
+    """What locking and waiting for each other costs in the kernel, per unit of work.
 
-    `calls` are by what makes them: futex, sched_yield, and pth for the calls of its scheduler. `ns` is wall time in
-    them, waiting included; None where the probe has no times. `futex_alone`: the probe counts no others.
+    `calls` are by what makes them: futex, sched_yield, and pth for its scheduler. `ns` is the wall time in them,
+    waiting included; None if the probe has no times. `futex_alone` says that the probe counts no other calls.
     """
 
     calls: Mapping[str, float]
@@ -115,24 +115,24 @@ class BenchmarkProfile(Data):
     phases: dict[str, PhaseCounts]
     counted: str
     deducted: str | None = None
-    why: LockSites | None = None  # from a pass of its own
+    why: LockSites | None = None  # from a separate pass
     no_why: str = ""
 
     def knows(self, names: Sequence[str] | Literal["all"]) -> bool:
-        """Return whether calls of these names were counted at all."""
+        """Return whether calls with these names were counted at all."""
         return self.method is not Method.STRACE_FUTEX or (names != "all" and set(names) <= {"futex"})
 
     def calls_per_unit(self, names: Sequence[str] | Literal["all"]) -> float:
-        """Return calls of these names per unit of work.
+        """Return the calls with these names per unit of work.
 
-        A contended program may make fewer calls than its set-up alone: that is 0, not less.
+        A contended program may make fewer calls than its set-up alone; then the number is 0, not negative.
         """
         calls = self._calls(self.counted, names) - (self._calls(self.deducted, names) if self.deducted else 0)
         return max(0, calls) / self.units
 
     @property
     def lock_cost(self) -> LockCost:
-        """Return futex, sched_yield and a scheduler's own calls: number and time per unit of work."""
+        """Return the number and the time per unit of work of futex, sched_yield and a scheduler's own calls."""
         if not self.knows("all"):
             return LockCost({"futex": self.futex_per_unit}, None, futex_alone=True)
         turns = self.calls_per_unit([PTH_TURN])
@@ -147,7 +147,7 @@ class BenchmarkProfile(Data):
         )
 
     def calls_shown(self, benchmark: Benchmark) -> float | None:
-        """Return what the benchmark's profile_metric shows; None without one, or where the calls were not counted."""
+        """Return the figure of the benchmark's profile_metric; None without one, or if its calls were not counted."""
         if benchmark.profile_metric is None or not self.knows(benchmark.profile_syscalls):
             return None
         return benchmark.profile_metric.shown(self.calls_per_unit(benchmark.profile_syscalls))
@@ -195,7 +195,7 @@ class Site(Data):
 
     @property
     def waits(self) -> bool:
-        """Return whether the calls wait; a wake does not, and a yield is spent on waiting."""
+        """Return whether the calls wait: a wake does not, but a yield does."""
         return self.operation not in FUTEX_WAKES
 
 
@@ -252,7 +252,7 @@ class Acquisitions(Data):
     units: int
     ns: int  # of the work, by the clock
     probed: list[str]
-    ends_seen: bool = True  # without the end of an acquire there are no times, and nobody knows who spun
+    ends_seen: bool = True  # if the end of an acquire is not seen there are no times, and nobody knows who spun
     acquires: list[Acquires]
     pauses: list[Pauses] = []
 
@@ -262,8 +262,8 @@ class LockSites(Data):
 
     units: int
     ns: int  # of the work, by the clock
-    threads: int = 0  # that made a call in the work; 0 is not known
-    waiting_share: float | None = None  # the waited part of the time that all these threads had
+    threads: int = 0  # threads that made a call in the work; 0 if that is not known
+    waiting_share: float | None = None  # the share of all these threads' time that was spent waiting
     sites: list[Site]
     edges: list[Edge] = []
     no_frames: str = ""  # why no Python frames are known

@@ -1,4 +1,4 @@
-"""Runs in pyperf's format: values read from a file's text, and runs put together. Pure: results.store has the files."""
+"""Runs in pyperf's format: reads values from a file's text, and joins runs. Pure: results.store handles the files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 else:
     pyperf = LazyModule("pyperf", "measure")
 
-# pyperf's own reader gives the same values (a test holds it) and takes four times as long.
+# pyperf's own reader gives the same values (a test checks it) and takes four times as long.
 PYPERF_VERSION = "1.0"
 # Prefix of our own keys in metadata.
 OWN = "interlock_"
-# What every program reports of its timed work, and claims judge.
+# What every program reports of its timed work, and what claims judge.
 OF_EVERY_WORK = "work_sys_s"
 
 
@@ -47,11 +47,11 @@ def parse_pyperf(text: bytes, reported: Mapping[str, Collection[str]]) -> dict[s
 def _benchmark(
     benchmark: Mapping[str, Any], shared: Mapping[str, Any], reported: Mapping[str, Collection[str]]
 ) -> tuple[str, BenchmarkValues]:
-    """Return a benchmark's name and values; metadata that all runs share is stored with the benchmark or the suite."""
+    """Return a benchmark's name and values; metadata common to all runs is stored with the benchmark or the suite."""
     runs = [run for run in benchmark["runs"] if run.get("values")]
     figures = [{**shared, **run.get("metadata", {})} for run in runs]
     name = shared["name"].split(" ", 1)[1]
-    # Of blocks that were not split the group is the first one; nothing if none was.
+    # A block that was not split has the first group; if none was split there are no groups.
     groups = [data.get(GROUP) for data in figures]
     return name, BenchmarkValues(
         processes=[run["values"] for run in runs],
@@ -82,7 +82,7 @@ def suite_of(runs: Runs) -> pyperf.BenchmarkSuite | None:
 
 
 def added(before: Runs, more: Runs) -> dict[str, list[pyperf.Run]]:
-    """Return the runs of both, by benchmark; one that is there already is not added again."""
+    """Return the runs of both, by benchmark; a run that both have is added once."""
     both = {name: list(runs_of) for name, runs_of in before.items()}
     for name, runs_of in more.items():
         there = both.setdefault(name, [])

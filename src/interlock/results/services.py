@@ -1,4 +1,4 @@
-"""results/services/: what trials of released programs (examples/services/) found, a small file for each."""
+"""The records in results/services/: what trials of released programs (examples/services/) found, one file each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from interlock.results import store
 from interlock.results.answers import Estimate
 
 FOLDER = "results/services"
-# How the files of proofs begin.
+# How the names of proofs' files begin.
 PROOFS = "proof-"
 
 
@@ -17,7 +17,7 @@ class ServiceFigure(Data):
     """A figure of a service: itself, and divided by the one that it has on the baseline."""
 
     value: float
-    ratio: Estimate | None = None  # of the figure itself: more of a rate is better
+    ratio: Estimate | None = None  # of the figure itself: for a rate more is better
     shows: str = ""  # slower (worse), faster (better), same or undecided; empty on the baseline
 
 
@@ -29,16 +29,16 @@ class ServiceRow(Data):
     verdict: str = ""  # empty on the baseline
     problem: str = ""  # why it does not build, start or answer, or that the GIL came back
     gil: str = ""
-    figures: dict[str, ServiceFigure] = {}  # by the name that --fail-on has; what decides is first
+    figures: dict[str, ServiceFigure] = {}  # by their names for --fail-on; the one that decides is first
 
     @property
     def is_open(self) -> bool:
-        """Return whether nothing is shown of it yet."""
+        """Return whether the trial has shown nothing of it yet."""
         return self.verdict in {"undecided", "not tried"}
 
     @property
     def decisive(self) -> tuple[str, ServiceFigure | None]:
-        """Return the figure that decides, after its name."""
+        """Return the name of the figure that decides, and the figure."""
         return next(iter(self.figures.items()), ("", None))
 
 
@@ -52,7 +52,7 @@ class ServiceRecord(Data):
     load: str
     machine: str
     measured: str  # the day
-    minutes: float  # that building and measuring took
+    minutes: float  # how long building and measuring took
     baseline: Label
     versions: dict[str, str]  # of Python, by variant
     bound: dict[int, str]  # what bounded it, by the number of CPUs
@@ -64,16 +64,16 @@ class ProofRun(Data):
 
     service: str
     machine: str
-    ratio: Estimate | None  # of what decides, of the plain image to the other one
+    ratio: Estimate | None  # the plain image to the other one, in the figure that decides
     verdict: str
-    different: list[str]  # figures that are called different
+    different: list[str]  # figures that the trial calls different
     minutes: float
 
 
 class ProofRuns(Data):
     """The trials of one kind, in the order in which they ran."""
 
-    slower: float  # by how many per cent the image is slowed that is compared with the plain one; 0: it is the same
+    slower: float  # by how many per cent the image beside the plain one is slowed; 0 if both are the same
     runs: list[ProofRun]
 
 
@@ -84,5 +84,5 @@ def read_services(root: Path) -> list[ServiceRecord]:
 
 
 def read_proofs(root: Path) -> list[ProofRuns]:
-    """Return all proofs that are recorded, that of equals first."""
+    """Return all recorded proofs, the one of equal images first."""
     return [store.read_json(path, ProofRuns) for path in sorted((root / FOLDER).glob(f"{PROOFS}*.json"))]

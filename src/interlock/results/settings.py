@@ -1,4 +1,4 @@
-"""What an experiment is asked to measure: read from options, kept in its record, told to whoever repeats it."""
+"""What an experiment is asked to measure: read from options, kept in its record, and used to repeat it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interlock.results.engines import EngineName
 class Where(Data):
     """Which engine measures, as whom, and where the results go: what a later command is told again."""
 
-    engine: EngineName | None = None  # None: whichever answers, or DOCKER_HOST leads to
+    engine: EngineName | None = None  # None: whichever answers, or the one that DOCKER_HOST leads to
     as_root: bool = False
     results: str = ""  # the folder of experiments; empty: the project's own
 
@@ -25,23 +25,23 @@ class Settings(Data):
     """What an experiment is asked to measure. `--resume` and a fleet's hosts go by what its record has of it."""
 
     quick: bool
-    rounds: int  # at least; exactly without a limit
+    rounds: int  # the least number of rounds; the exact one if there is no limit
     rounds_limit: int | None = None
     seed: int
-    baseline: str  # empty as long as it depends on what can be built
+    baseline: str  # empty until it is known what can be built
     variants: list[str]  # or variant+mode
     workloads: list[str]
-    benchmarks: dict[str, list[str]] = {}  # that alone are measured, by workload; of the others all
+    benchmarks: dict[str, list[str]] = {}  # the only ones to measure, by workload; of other workloads all
     profiled: bool
-    why: bool = False  # stacks of every profiled benchmark, not only of those named so
+    why: bool = False  # take stacks of every profiled benchmark, not only of those named
     budget_s: float | None = None  # for measuring and profiling, without the builds and the wait for the lock
-    variants_word: str = ""  # `core` or `all`, where the names are what such a word stands for
+    variants_word: str = ""  # `core` or `all`, if the variants are those that such a word stands for
     workloads_word: str = ""
     where: Where = Where()
 
     @property
     def looks(self) -> bool:
-        """Return whether the rounds of a row go on until it is decided."""
+        """Return whether a row is measured until it is decided, instead of for a fixed number of rounds."""
         return self.rounds_limit is not None
 
     @property
@@ -50,7 +50,7 @@ class Settings(Data):
         return list(dict.fromkeys(split_label(label)[0] for label in self.variants))
 
     def with_baseline(self, baseline: str) -> Settings:
-        """Return the settings with this baseline, which is measured plain, whichever of its modes were chosen."""
+        """Return the settings with this baseline, which is measured plain even if only modes of it were chosen."""
         variants = list(dict.fromkeys([*self.variants, baseline]))
         return self.model_copy(update={"baseline": baseline, "variants": variants})
 
@@ -58,24 +58,24 @@ class Settings(Data):
     def options(self) -> list[str]:
         """Return the options of `matrix` that measure the same, with defaults written out and each row named.
 
-        Except the number of rounds where the verdicts decide it again.
+        The number of rounds is left out if the verdicts decide it again.
         """
         return self._options(",".join(self.variants), self._workloads)
 
     @property
     def command(self) -> str:
-        """Return the command that repeats the experiment, with a word where it stands for all names."""
+        """Return the command that repeats the experiment, with `core` or `all` where that stands for the names."""
         return command_line("matrix", *self.repeat_words)
 
     @property
     def repeat_words(self) -> list[str]:
-        """Return the options of that command, which lead to the same engine and folder."""
+        """Return the options of that command, with those that lead to the same engine and folder."""
         variants = self.variants_word or ",".join(self.variants)
         return [*self._options(variants, self.workloads_word or self._workloads), *self.where.words]
 
     @property
     def _workloads(self) -> str:
-        """Return the workloads as an option names them, with their benchmarks where only these were chosen."""
+        """Return the workloads as an option names them; if only some benchmarks were chosen, with these."""
         named = {name: [f"{name}/{benchmark}" for benchmark in chosen] for name, chosen in self.benchmarks.items()}
         return ",".join(text for name in self.workloads for text in named.get(name, [name]))
 

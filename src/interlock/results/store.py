@@ -1,4 +1,4 @@
-"""Experiments' folders: made, found, written and read back; values as pyperf's files, and a journal that was cut."""
+"""Makes, finds, writes and reads experiments' folders, with values as pyperf's files, and recovers journals."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 def require_name(name: str | None, option: str = "--name") -> None:
-    """Raise UsageError for a name that cannot be a folder in results/, and an owner's in any engine."""
+    """Raise UsageError unless the name can be a folder's in results/ and an owner's in every engine."""
     if name is not None and not FOLDER_NAME.fullmatch(name):
         raise UsageError(
             key=option, found=f"{name!r} is not a valid folder name", todo="Use only letters, digits, '.', '-' and '_'."
@@ -77,7 +77,7 @@ def new_folder(results: Path, name: str | None, day: str) -> Path:
 
 
 def require_free(folder: Path) -> None:
-    """Raise StoreError for a folder that has more than a journal, which one that was killed early has left."""
+    """Raise StoreError for a folder with more than a journal, which an experiment that was killed early leaves."""
     if folder.is_dir() and any(path.name != JOURNAL_FILE for path in folder.iterdir()):
         raise StoreError(file=str(folder), found="the folder exists already", todo="Choose another --name.")
 
@@ -115,14 +115,14 @@ def write_json(path: Path, data: BaseModel) -> None:
 
 
 def write_profiles(cell: Path, profiles: CellProfile) -> None:
-    """Write a cell's profiles next to its values, on one line as those are: spaces would be a third of a reference."""
+    """Write a cell's profiles next to its values, on one line: spaces would be a third of a reference's size."""
     files.write_atomically(profile_path(cell), profiles.model_dump_json() + "\n")
 
 
 def read_experiment(folder: Path) -> Experiment:
-    """Return what experiment.json in an experiment's folder says, with what its journal has if it was cut short.
+    """Return what experiment.json in a folder says; if the experiment was cut short, with what its journal has.
 
-    Who may not write there, as in another user's folder, reads it without the workload that was interrupted.
+    If this user may not write there, as in another user's folder, the interrupted workload is left out.
     """
     path, journal = folder / EXPERIMENT_FILE, folder / JOURNAL_FILE
     if journal.is_file() and all(os.access(place, os.W_OK) for place in (folder, journal)):
@@ -141,10 +141,10 @@ def read_experiment(folder: Path) -> Experiment:
 
 
 def recover(folder: Path, ended_by: str = "") -> bool:
-    """Make cells' files and experiment.json of the journal and remove it; `ended_by` is said there if it is known.
+    """Write the journal into cells' files and experiment.json (with `ended_by`, if it is known), and remove it.
 
-    What was done before a recovery was itself cut is not done twice. Return False, and do nothing, while the experiment
-    is measured.
+    A recovery that was itself cut can be repeated: nothing is added twice. Return False, and do nothing, while the
+    experiment is measured.
     """
     path = folder / JOURNAL_FILE
     try:
@@ -166,7 +166,7 @@ def recover(folder: Path, ended_by: str = "") -> bool:
 
 
 def _lines(folder: Path, descriptor: int) -> list[bytes]:
-    """Return the lines of an open journal; StoreError, before it is read, for one that is too long."""
+    """Return the lines of an open journal; StoreError for one that is too long, which is not read."""
     if os.fstat(descriptor).st_size > MOST_JOURNAL:
         raise _no_journal(folder, f"has more than {MOST_JOURNAL // untrusted.MIB} MiB")
     with os.fdopen(os.dup(descriptor), "rb") as stream:
@@ -178,7 +178,7 @@ def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
         return
     before = now = read_json(folder / EXPERIMENT_FILE, Experiment)
     begun = _parsed(lines[0], JournalHeader)
-    # The last line is whole or empty: where the end came while it was written, its block was not complete.
+    # What follows the last line break is empty, or a line that was cut: then its block was not complete.
     entries = [entry for line in lines[1:-1] if (entry := _parsed(line, JournalEntry)) is not None]
     if begun is not None and entries and begun.experiment == untrusted.sha256_of(folder / EXPERIMENT_FILE):
         _check_workloads(folder, now, begun, entries)
@@ -194,7 +194,7 @@ def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
 
 
 def _check_workloads(folder: Path, before: Experiment, begun: JournalHeader, entries: Sequence[JournalEntry]) -> None:
-    """StoreError, before anything is written, if cells are of another workload than the journal."""
+    """Raise StoreError, before anything is written, if cells are of another workload than the journal."""
     name = begun.workload.name
     named = {name, *(cell.workload for entry in entries for cell in (*entry.cells, *entry.limits))}
     strange = named - {name} or named - {*before.settings.workloads}
@@ -215,7 +215,7 @@ def _parsed(line: bytes, model: type[Item]) -> Item | None:
 
 
 def _write_cells(folder: Path, host: str, workload: str, entries: Sequence[JournalEntry]) -> None:
-    """Write the values and profiles of the entries beside those that cells' files have."""
+    """Add the values and profiles of the entries to those in the cells' files."""
     forget_sums(folder)
     for label in dict.fromkeys(label for entry in entries for label in (*entry.runs, *entry.profiles)):
         path = cell_path(folder, host, *split_label(label), workload)
@@ -233,7 +233,7 @@ def _write_cells(folder: Path, host: str, workload: str, entries: Sequence[Journ
 
 
 def stale_figures(references: Path) -> dict[Path, str]:
-    """Return the experiments below `references` (results/reference) whose figures.json is not of them as they are.
+    """Return the experiments below `references` (results/reference) whose figures.json is out of date.
 
     The value is the SHA-256 of the experiment's record and values, which figures.json names.
     """
@@ -250,7 +250,7 @@ def _sum_of(folder: Path) -> str:
 
 
 def _made_of(path: Path) -> str:
-    """Return what a figures.json says that it was made of; empty if it is missing or says nothing."""
+    """Return the sum of what a figures.json was made from, as it says; empty if it is missing or says nothing."""
     try:
         return str(untrusted.parse_json(untrusted.read_bytes(path))["made_of"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -258,7 +258,7 @@ def _made_of(path: Path) -> str:
 
 
 def readable_experiments(folders: Iterable[Path]) -> list[Experiment]:
-    """Return the experiments of those folders that can be read: one that is damaged says nothing, and stops nobody."""
+    """Return the experiments of those folders that can be read; a damaged one is skipped and stops nobody."""
     experiments = []
     for folder in folders:
         with suppress(StoreError):
@@ -312,8 +312,8 @@ def read_values(
 ) -> dict[str, BenchmarkValues]:
     """Return the benchmarks of a cell's file by name (without the workload's); empty if the cell has no file.
 
-    `reported` names further figures to read of each benchmark's processes. StoreError if it cannot be read, or does not
-    have its sum.
+    `reported` names further figures to read of each benchmark's processes. StoreError if the file cannot be read, or
+    has another sum than recorded.
     """
     try:
         data = untrusted.read_bytes(path, follow=False)
@@ -330,7 +330,7 @@ def read_values(
 
 
 def _in_words(error: Exception) -> str:
-    """Return an error in one line: pydantic's has several, with an address on the web."""
+    """Return an error in one line; pydantic's have several, with a web address."""
     if isinstance(error, ValidationError):
         return "{}: {}".format(*first_refusal(error))
     return f"{type(error).__name__}: {error}" if not isinstance(error, OSError) else error.strerror or str(error)
@@ -351,7 +351,7 @@ def read_cells(folder: Path, experiment: Experiment) -> tuple[Values, Profiles]:
 
 
 def read_cell_values(folder: Path, experiment: Experiment, only: Collection[str] | None = None) -> Values:
-    """Return the values alone, of all workloads or only of some: the files of profiles are three times as large."""
+    """Return only the values, of all or some workloads; reading profiles too would take files three times as large."""
     reported = {
         name: {
             benchmark.name: {OF_EVERY_WORK, *(detail.of for detail in workload.details_of(benchmark))}
@@ -382,7 +382,7 @@ def read_durations(cache: Path) -> dict[str, float]:
 
 
 def write_durations(cache: Path, durations: Mapping[str, float]) -> None:
-    """Keep how long each variant's last build took, in seconds; where nothing can be kept, no build is lost for it."""
+    """Keep how long each variant's last build took, in seconds; a failure to do so is ignored."""
     with suppress(StoreError):
         files.write_atomically(cache / DURATIONS, json.dumps(durations, indent=1, sort_keys=True) + "\n")
 
@@ -390,7 +390,7 @@ def write_durations(cache: Path, durations: Mapping[str, float]) -> None:
 def latest_experiment(results: Path) -> Path:
     """Return the folder of the experiment that was started last and has a figure; StoreError if there is none.
 
-    One that was ended before anything was measured is the latest only where there is no other.
+    An experiment that ended before anything was measured counts only if there is no other.
     """
     folders = [path.parent for path in results.glob(f"*/{EXPERIMENT_FILE}")]
     if not folders:
@@ -399,7 +399,7 @@ def latest_experiment(results: Path) -> Path:
     def has_figures_and_start(folder: Path) -> tuple[bool, str]:
         try:
             experiment = read_experiment(folder)
-        except StoreError:  # of all that are there it is said where it is the only one
+        except StoreError:  # the error is only shown if no other experiment is there
             return False, ""
         return any(cell.outcome.state is State.OK for cell in experiment.cells), experiment.started
 
@@ -417,7 +417,7 @@ def experiments_below(folder: Path) -> list[Path]:
 
 
 def experiments_in(folder: Path) -> list[Path]:
-    """Return the folder if it is an experiment, or else those at most two levels below it; StoreError for none."""
+    """Return the folder if it is an experiment, else the experiments at most two levels below; StoreError for none."""
     if (folder / EXPERIMENT_FILE).is_file():
         return [folder]
     folders = experiments_below(folder)
@@ -431,7 +431,7 @@ def experiments_in(folder: Path) -> list[Path]:
 
 
 def write_runs(path: Path, runs: Runs) -> None:
-    """Write a cell's file, at once; none if no run has values."""
+    """Write a cell's file, whole or not at all; no file if no run has values."""
     suite = suite_of(runs)
     if suite is not None:
         text = io.StringIO()

@@ -1,6 +1,6 @@
-"""SHA256SUMS of an experiment's raw files, for `sha256sum -c` too: a digit that changed and still parses is noticed.
+"""SHA256SUMS of an experiment's raw files, by which a changed digit that still parses is noticed.
 
-It is written when the experiment ends, and is not there while it is measured.
+`sha256sum -c` can check the file too. It is written when the experiment ends, and is not there while it is measured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from interlock.results.files import below, cannot_read, cannot_write, write_atom
 SUMS_FILE = "SHA256SUMS"
 # SUM  HOST/VARIANT[+MODE]/FILE.json
 LINE = re.compile(r"([0-9a-f]{64}) [ *]((?:[A-Za-z0-9][A-Za-z0-9._+-]*/){2}[A-Za-z0-9][A-Za-z0-9._+-]*\.json)")
-# Of 100,000 raw files.
+# Enough for 100,000 raw files.
 MOST_BYTES = 16 * untrusted.MIB
 AGAIN = f"Restore it, or remove it: all other cells are read without it. If it is right, remove {SUMS_FILE}."
 WITHOUT = "Restore it, or remove it: raw files are then taken as they are."
@@ -26,7 +26,7 @@ WITHOUT = "Restore it, or remove it: raw files are then taken as they are."
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of an experiment's raw files by their names below its folder; without any, every file is taken."""
+    """The sums of an experiment's raw files by path below its folder; without any, every file is accepted."""
 
     folder: Path = field(default_factory=Path)
     known: Mapping[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ NO_SUMS = Sums()
 
 
 def read_sums(folder: Path) -> Sums:
-    """Return the sums in an experiment's folder; none if it has no such file. StoreError for one of something else."""
+    """Return the sums in an experiment's folder; none without the file. StoreError if the file has anything else."""
     path = folder / SUMS_FILE
     try:
         lines = untrusted.as_text(untrusted.read_bytes(path, MOST_BYTES, follow=False)).splitlines()

@@ -10,7 +10,7 @@ OWN = "OWN"
 
 
 def without_quote(problem: str) -> str:
-    """Return what stands in a variant's way, without the installer's own words behind it."""
+    """Return why a variant cannot be tried, without the installer's own words at the end."""
     return problem.partition("; pip: ")[0]
 
 
@@ -20,13 +20,13 @@ class GilStates(Data):
     processes: int
     off_at_start: int
     came_back: int = 0
-    modules: list[str] = []  # that switched it on, as the interpreter names them
+    modules: list[str] = []  # the modules that switched it on, as the interpreter names them
 
 
 class TriedImage(Data):
     """What is known of one row of a trial before anything is timed."""
 
-    problem: str = ""  # why its tests or its service do not work: it is not measured
+    problem: str = ""  # why its tests or its service do not work; then it is not measured
     changes: list[str] = []  # lines of the diff from the user's Dockerfile, or options of its build
     warnings: list[str] = []  # where the swap is not drop-in
     declared_gil: Gil | None = None
@@ -43,7 +43,7 @@ class Trial(Data):
     target: str | None = None
     stage: str | None = None
     build_args: list[str] = []
-    secrets: list[str] = []  # where they are read from
+    secrets: list[str] = []  # where secrets are read from
     environment: list[str] = []
     test: str | None = None
     load: str | None = None

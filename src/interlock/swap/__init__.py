@@ -2,8 +2,8 @@
 
 In: a file's text and a description of the new image. Out: the changed text with warnings, or a SwapError with the
 line that cannot be swapped. A text is read (`dockerfile`, `yaml_files`, `devcontainer`), its lines are chosen
-(`choosing`), the versions found that the swap breaks (`paths`), the edits made (`edits`), what lines use is gathered
-(`gathering`, `copied`), and of that caveats are told (`image_caveats`, `needs`, `other_pythons`).
+(`choosing`), the versions that the swap breaks are found (`paths`), the edits are made (`edits`), what lines use is
+gathered (`gathering`, `copied`), and caveats are derived from that (`image_caveats`, `needs`, `other_pythons`).
 
-All is pure but what reads and writes files: `writing`, `copied`, `debian` and the walk through a folder in `files`.
+All is pure except what reads and writes files: `writing`, `copied`, `debian` and the walk through a folder in `files`.
 """

@@ -25,7 +25,7 @@ class Caveat:
 
 
 def by_weight(told: Iterable[Caveat]) -> list[Caveat]:
-    """Return the caveats, the heaviest first; what is to know of the whole file is one, and what is said twice too."""
+    """Return the caveats, the heaviest first; those of the whole file are joined into one, and repeated ones too."""
     lines: dict[tuple[str, Weight], list[int]] = {}
     for caveat in told:
         lines.setdefault((caveat.text, caveat.weight), []).append(caveat.line)

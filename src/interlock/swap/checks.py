@@ -1,4 +1,4 @@
-"""Whether the image lines of users' files name the image that they should, with its digest of now."""
+"""Checks whether the image lines of users' files name the image that they should, with its present digest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.swap.files import PlannedFile, lines_to_swap, plan, swapped_lines
 from interlock.swap.image_names import ImageLine, Maker, parse_name, python_image
 from interlock.untrusted import printable_name
 
-# What local images were called before they were below localhost/.
+# The name of local images before they were below localhost/.
 ANYBODYS_NAME = LOCAL_NAME.removeprefix("localhost/")
 
 
@@ -38,9 +38,9 @@ class PlacedLine:
         return f"{LOCAL_NAME}:{python.name.tag}" if python.maker is Maker.INTERLOCK or of_a_team else None
 
     def problem(self, expected: str | None, digests: Mapping[str, str | None]) -> str:
-        """Return how it is not the image of the tag `expected` (None: any of Interlock's) with its digest of now.
+        """Return how it differs from the image of the tag `expected` (None: any of ours) with its present digest.
 
-        `digests` has that by name and tag, of the registry or of this engine. Empty if it is that image.
+        `digests` has present digests by name and tag, from the registry or this engine. Empty if it does not differ.
         """
         image = self.line.image
         if self.tag is None or (expected is not None and self.tag != expected):
@@ -65,7 +65,7 @@ def name_with_tag(image: str) -> str:
 
 
 def placed_lines(place: Path, stage: str | None, *, every: bool) -> tuple[list[PlacedLine], list[SwapError]]:
-    """Return the swapped image lines of a file or a folder, or every one that a swap would change, and what was left.
+    """Return a file's or folder's swapped image lines, or every one that a swap would change, and what was left out.
 
     SwapError if there is none.
     """

@@ -1,4 +1,4 @@
-"""Which image lines of a file are swapped, and why none can be."""
+"""Chooses the image lines of a file that are swapped, and says why none can be."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.swap.paths import INSTALLED
 STAGE_NOUN = "stage"
 # A package of a system's Python: python3, python-3.12, python3.12.
 SYSTEMS_PYTHON = re.compile(r"\spython-?[3$][\w.{}]*(?!\S)")
-# A Python that a line fetches, or compiles.
+# A line that fetches or compiles a Python.
 BRINGS_PYTHON = re.compile(
     r"\buv\s+python\s+install\b|\bpyenv\s+install\b|\bconda\s+(?:create|install)\b[^;&|\n]*\bpython=|Python-[23]\.\d+[\w.]*\.(?:tgz|tar)"
 )
@@ -25,9 +25,9 @@ AnyImageLine = TypeVar("AnyImageLine", bound=ImageLine)
 
 
 def choose_lines(parsed: ParsedFile, name: str | None, file: str) -> list[int]:
-    """Return the numbers of the image lines that are swapped: all, which must be of one Python, or the one named.
+    """Return the numbers of the image lines to swap: all, which must have the same Python, or the one named.
 
-    SwapError if there is none, if they differ, and if the image is not known.
+    SwapError if there is none, if they differ, or if the image is not known.
     """
     if isinstance(parsed, Dockerfile):
         return [stage.index for stage in _choose_stages(parsed, name, file)]
@@ -76,7 +76,7 @@ def _no_stage_error(dockerfile: Dockerfile, file: str) -> SwapError:
 
 
 def _brought_python(dockerfile: Dockerfile) -> tuple[Instruction, Stage] | None:
-    """Return the first instruction that installs a Python into an image without, and its stage."""
+    """Return the first instruction that installs a Python into an image without one, and its stage."""
     for stage, instruction in dockerfile.instructions:
         text = instruction.said if instruction.keyword == "RUN" else ""
         installed = [match[0] for match in INSTALLED.finditer(text.replace("\n", " "))]
@@ -128,7 +128,7 @@ def _undefined_variable_error(dockerfile: Dockerfile, stage: Stage, file: str) -
 
 
 def _example(stage: Stage, name: str) -> str:
-    """Return what a variable could stand for, by where it stands in the image's name."""
+    """Return an example of a variable's value, by its place in the image's name."""
     variable = next((variable for variable in stage.variables if variable.name == name), None)
     before = stage.token.text[: variable.start] if variable else ""
     if not before:
@@ -138,7 +138,7 @@ def _example(stage: Stage, name: str) -> str:
 
 
 def _choose_entries(manifest: ImageManifest, name: str | None, file: str) -> list[ImageEntry]:
-    """Return the entries to swap: all, which must be of one Python, or the one of this name or number."""
+    """Return the entries to swap: all, which must have the same Python, or the one of this name or number."""
     entries, noun = manifest.entries, manifest.noun
     if not entries and not manifest.elsewhere:
         raise SwapError(file=file, found="names no image", todo=manifest.instead or "Name a file that does.")
@@ -172,13 +172,13 @@ def _choose_entries(manifest: ImageManifest, name: str | None, file: str) -> lis
 
 
 def _no_image(entry: ImageEntry, noun: str, missing: str) -> tuple[str, str]:
-    """Return what chooses an image that is not known, and what to do."""
+    """Return what chooses the image if its name is not known, and what to do."""
     if missing == EXPRESSION:
         return (
             f"an expression of the workflow chooses the image ({entry.image})",
             "Change the values that it takes by hand, or write the image's name there.",
         )
-    if noun == "job":  # where no default may stand behind the name
+    if noun == "job":  # a job's variable cannot have a default after its name
         return (
             f"the variable {missing} chooses the image ({entry.image}), in each job perhaps another",
             "Write the image's name there; then it is swapped.",
@@ -199,7 +199,7 @@ def require_image_line(image_lines: Sequence[AnyImageLine], name: str, noun: str
 
 
 def _agreeing_image_lines(image_lines: Sequence[AnyImageLine], noun: str, file: str) -> list[AnyImageLine]:
-    """Return all whose image is Python and nothing else; raise SwapError if they are different Pythons."""
+    """Return all image lines whose image is only Python; SwapError if they have different Pythons."""
     chosen = [image_line for image_line in image_lines if image_line.swappable]
     if len({image_line.python.agrees_on for image_line in chosen if image_line.python}) > 1:
         each = ", ".join(f"{image_line.label} (line {image_line.line}) is {image_line.image}" for image_line in chosen)

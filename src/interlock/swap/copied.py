@@ -1,4 +1,4 @@
-"""The files of a build context that a Dockerfile's lines name, as far as COPY or ADD brings them: what they say."""
+"""The contents of a build context's files that a Dockerfile's lines name, if COPY or ADD brings them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from interlock import untrusted
 from interlock.swap.instructions import Instruction
 from interlock.swap.uses import AT_COMMAND, COMMANDS, CopiedFiles, Demand, FileLine, Script, Use
 
-# What a path in the build context has; None for one that is no file of it.
+# Returns the text at a path in the build context; None if there is no such file.
 Beside = Callable[[str], str | None]
-# Of one file, and how many are asked for: a lock file has half a megabyte, and most names are no files.
+# The limits for one file's size and for how many are asked for. A lock file has 0.5 MB, and most names are no files.
 MOST_BESIDE, MOST_ASKED = 2 * untrusted.MIB, 200
 INCLUDED = re.compile(r"^\s*(?:-r|--requirement)[\s=]+(\S+)")
 MOUNTED = re.compile(r"[=,](?:source|src)=([^,\s]+)")
@@ -26,7 +26,7 @@ INSTALLS = re.compile(
     r"\b(?:(uv\s+sync|poetry\s+(?:install|sync)|pdm\s+(?:install|sync))|(?:uv\s+)?pip[\d.]*\s+install)\b"
 )
 REQUIREMENTS = re.compile(r"\s(?:-r|--requirement)[=\s]*([^\s\"']+)")
-# The project itself, as pip is told it: a folder, with extras.
+# The project itself as an argument of pip: a folder, with extras.
 OWN_FOLDER = re.compile(r"\s[\"']?(?:-e\s*|--editable[=\s])?(?:\.|/[\w./-]+)(?:\[[\w,-]*\])?[\"']?(?=\s|$)")
 SCRIPT = re.compile(rf"{AT_COMMAND}(?:(?:ba|da)?sh\s+(?:-\w+\s+)*|\.\s+|source\s+)?([\w./-]*\w+\.?\w*)", re.MULTILINE)
 SCRIPTS = re.compile(r"#!.*\b(?:ba|da|a)?sh\b|(?!#!)")
@@ -36,11 +36,11 @@ PROJECT, LOCKS = "pyproject.toml", {"uv": "uv.lock", "poetry": "poetry.lock", "p
 
 
 def nothing(_: str) -> None:
-    """Return that no file is there, for a text that stands alone."""
+    """Return None, for a text that stands alone: there is no file beside it."""
 
 
 def beside(dockerfile: Path) -> Beside:
-    """Return what reads the files in a Dockerfile's folder; links and what is outside are none of them."""
+    """Return a function that reads files in a Dockerfile's folder; it follows no links, and nothing leads outside."""
     folder = dockerfile.parent
     read = dict[str, str | None]()
 
@@ -59,7 +59,7 @@ def beside(dockerfile: Path) -> Beside:
 
 
 def copied_files(instructions: Sequence[Instruction], uses: Sequence[Use], beside: Beside) -> CopiedFiles:
-    """Return what the files say that the instructions of a stage copy, and that its lines install from or start."""
+    """Return the contents of files that a stage's instructions copy and that its lines install from or start."""
     sources = [*_sources(instructions)]
     if not sources:
         return CopiedFiles()
@@ -73,7 +73,7 @@ def copied_files(instructions: Sequence[Instruction], uses: Sequence[Use], besid
 
 
 def _sources(instructions: Sequence[Instruction]) -> Iterator[tuple[int, str]]:
-    """Yield the lines and paths of what is taken from the build context; what is taken from a stage is none of it."""
+    """Yield the lines and paths of what is taken from the build context, as opposed to from a stage."""
     for instruction in instructions:
         of_stage = any(flag.text.startswith("--from") for flag in instruction.flags)
         if instruction.keyword in {"COPY", "ADD"} and not of_stage:
@@ -91,7 +91,7 @@ def _path(source: str) -> str:
 
 @dataclass(frozen=True)
 class _File:
-    line: int  # that copies it
+    line: int  # the line that copies it
     name: str
     text: str
 
@@ -112,7 +112,7 @@ class _Copied:
         return self.read[file.name]
 
     def find(self, name: str) -> _File | None:
-        """Return the copied file that a path in the image means: the one with the longest end in common."""
+        """Return the copied file that a path in the image refers to: the one with the longest common end."""
         parts = [part for part in PurePosixPath(name).parts if part not in {"/", ".", ".."}]
         for line, source in self.sources if parts else ():
             for at in range(len(parts)):
@@ -126,12 +126,12 @@ class _Copied:
 
     @cached_property
     def project(self) -> tuple[_File, Mapping[str, Any]] | None:
-        """Return the project's file and what it holds; None if none is copied."""
+        """Return the project's file and its contents; None if it is not copied."""
         file = self.find(PROJECT)
         return (file, _toml(file.text)) if file else None
 
     def demands(self, use: Use) -> Iterator[Demand]:
-        """Yield what a project, which a line installs, says of its Python in the standard's form and in poetry's."""
+        """Yield which Python a project that a line installs asks for, in the standard's form and in poetry's."""
         installer = _installer(use)
         if not installer or self.project is None:
             return
@@ -146,7 +146,7 @@ class _Copied:
                 yield Demand(use.line, next(there, f"{project.name}:1"), key, versions, installer)
 
     def required(self, use: Use) -> Iterator[FileLine]:
-        """Yield the lines that name packages, of the files by which a line installs them."""
+        """Yield the lines that name packages in the files from which a line installs them."""
         installing = [part for part in COMMANDS.split(use.full) if INSTALLS.search(part)]
         for match in (match for part in installing for match in REQUIREMENTS.finditer(part)):
             if file := self.find(match[1]):
@@ -162,7 +162,7 @@ class _Copied:
                 yield from (line for line in lines if any(_names(line.text, dependency) for dependency in named))
 
     def _with_included(self, file: _File) -> Iterator[_File]:
-        """Yield a file of requirements, and those that it includes."""
+        """Yield a requirements file and those that it includes."""
         open_, seen = [file], set[str]()
         while open_ and len(seen) < MOST_ASKED:
             requirements = open_.pop()
@@ -177,7 +177,7 @@ class _Copied:
                         open_.append(_File(requirements.line, path, text))
 
     def packages(self, use: Use) -> Iterator[FileLine]:
-        """Yield the lines from which a line takes packages of Debian's: `xargs apt-get install < packages.txt`."""
+        """Yield the lines of files from which a line takes Debian packages: `xargs apt-get install < packages.txt`."""
         if "install" not in use.full or not READS_NAMES.search(use.full) or not APT_NAMED.search(use.full):
             return
         words = (word for word in OF_SHELL.split(use.full)[:MOST_ASKED] if re.search(r"\w\.\w|^\.?/", word))
@@ -186,7 +186,7 @@ class _Copied:
             yield from self.lines(file)
 
     def scripts(self, run: Sequence[Use]) -> Iterator[Script]:
-        """Yield the scripts of the shell that lines start, each once."""
+        """Yield the shell scripts that lines start, each once."""
         seen = set[str]()
         for match in (match for use in run for match in SCRIPT.finditer(use.text)):
             file = self.find(match[1]) if re.search(r"\.|/", match[1]) else None
@@ -199,7 +199,7 @@ class _Copied:
 
 
 def _installer(use: Use) -> str:
-    """Return what installs the project itself: `uv sync`; empty if nothing does."""
+    """Return the command that installs the project itself, such as `uv sync`; empty if none does."""
     for part in COMMANDS.split(use.full):
         match = INSTALLS.search(part)
         if match and (match[1] or OWN_FOLDER.search(part, match.end())):
@@ -208,7 +208,7 @@ def _installer(use: Use) -> str:
 
 
 def _dependencies(held: Mapping[str, Any]) -> list[str]:
-    """Return the dependencies of a pyproject.toml, as they stand in a list or as keys."""
+    """Return the dependencies of a pyproject.toml, which may be a list or keys."""
     named = [spec for spec in _at(held, "project", "dependencies", kind=list) if isinstance(spec, str)]
     return [*named, *_at(held, "tool", "poetry", "dependencies", kind=dict)]
 

@@ -1,4 +1,4 @@
-"""What the packages of Debian's releases and of the official images are: the data that comes with the package."""
+"""The data about packages of Debian's releases and of the official images that comes with Interlock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def table() -> DebianTable:
 
 @cache
 def official() -> dict[str, Any]:
-    """Return what the official images have besides Python."""
+    """Return what the official images have in addition to Python."""
     return tomllib.loads(_text(OFFICIAL))
 
 

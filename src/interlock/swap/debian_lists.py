@@ -1,6 +1,6 @@
-"""Debian's package lists -> debian.txt: what a release has no more, and what the official images bring.
+"""Makes debian.txt from Debian's package lists: what a release no longer has, and what the official images bring.
 
-Pure: `interlock facts debian` fetches the lists, whose sums Debian signs, and writes what comes out.
+Pure: `interlock facts debian` fetches the lists, whose sums Debian signs, and writes the result.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ FIELD = re.compile(
 NAME = re.compile(r"[^\s(:|,]+")
 PROGRAM = re.compile(r"\./(?:usr/)?s?bin/(?!python|pydoc|py3|x86_64-|i686-)([^/]+)")
 ZONES, ZONE = "tzdata-legacy", re.compile(r"\./usr/share/zoneinfo/(?!right/|posix/)(.+[^/])")
-# Packages that have no program: libraries, but for those that are asked for, and data.
+# Packages that have no program: data, and libraries except those with a name in -bin.
 WITHOUT_PROGRAMS = re.compile(r"lib(?!.*-bin$)|python3|fonts|linux-|.*-(?:data|common|man|icon-theme|modules-[\d.]+)$")
-# The compilers proper, behind the links that gcc, g++ and cpp have.
+# Packages of this size are not looked into: the compilers themselves, to which gcc, g++ and cpp only have links.
 MOST_BYTES = 10_000_000
-# What no Dockerfile of a service installs by name: libraries of other languages, and what is for people at a desk.
+# What no service's Dockerfile installs by name: libraries of other languages, and programs for a desktop.
 LEFT_OUT = re.compile(
     r"librust-|libghc-|golang-|node-|r-cran-|r-bioc-|elpa-|ruby-|lib.*-(?:java|perl|cil|ocaml|clojure)(?:-|$)|gir1\.2-"
     r"|linux-|kde|plasma|gnome-|php-|haskell-|texlive|fonts-|.*-(?:dbg|dbgsym|doc|l10n)$|.*-(?:udeb|di)$|lib(?:32|64|n32|x32)"
@@ -41,10 +41,10 @@ class Package:
     name: str
     source: str
     provides: tuple[str, ...]
-    needs: tuple[tuple[str, ...], ...]  # each one of several
+    needs: tuple[tuple[str, ...], ...]  # each need is met by any one of its names
     replaces: tuple[str, ...]
     transitional: bool
-    base: bool  # in every system
+    base: bool  # whether every system has it
     file: str
     sha256: str
     size_bytes: int
@@ -52,7 +52,7 @@ class Package:
 
 @dataclass(frozen=True)
 class DebianTable:
-    """What debian.txt says: by package of a former release what is in its place, by program its package."""
+    """The contents of debian.txt: the successors of a former release's packages, and the package of each program."""
 
     origin: tuple[str, ...] = ()
     gone: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class DebianTable:
 
 
 def _shared(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Return lines with what is the same in front of a colon, and behind it some of the names that share it."""
+    """Return lines with a shared value before a colon, and after it some of the names that share it."""
     by_head: dict[str, list[str]] = defaultdict(list)
     for head, name in sorted(pairs):
         by_head[head].append(name)
@@ -88,7 +88,7 @@ def _shared(pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def read_table(text: str) -> DebianTable:
-    """Return what a table's text says."""
+    """Return the table that a text has."""
     sections: dict[str, list[tuple[str, list[str]]]] = defaultdict(list)
     section = ""
     for line in text.splitlines():
@@ -134,7 +134,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 @dataclass
 class Successors:
-    """What of a release stands in place of a former release's packages, by what its own list says."""
+    """Finds a release's successors of a former release's packages, by its own list."""
 
     now: Mapping[str, Package]
     known: Mapping[str, Sequence[str]]
@@ -151,14 +151,14 @@ class Successors:
             self.shaped[_shape(name)].append(name)
 
     def gone(self, former: Iterable[Package]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield each package that `apt-get install` does not find, with what to install: of a sole provider none."""
+        """Yield each package that `apt-get install` does not find, even by a sole provider, with what to install."""
         for old in former:
             installs = old.name in self.now or len(self.providers.get(old.name, ())) == 1
             if not installs and not LEFT_OUT.match(old.name):
                 yield old.name, self._of(old)
 
     def _of(self, old: Package) -> tuple[str, ...]:
-        """Return the first that there is: providers, what it stood for, its next version, what replaces it."""
+        """Return the first of these that exists: providers, what it stood for, its next version, what replaces it."""
         stood_for = [names[0] for names in old.needs if names[0] in self.now] if old.transitional else []
         ways = (
             self.known.get(old.name, ()),
@@ -182,7 +182,7 @@ def _shape(name: str) -> str:
 
 
 def closure(names: Iterable[str], now: Mapping[str, Package]) -> set[str]:
-    """Return packages with all that they need; of several that would do the first one that there is."""
+    """Return packages with all that they need; of several alternatives the first that exists."""
     providers: dict[str, str] = {}
     for name, package in sorted(now.items(), key=lambda entry: not entry[1].base):
         for provided in package.provides:

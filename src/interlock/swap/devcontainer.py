@@ -1,4 +1,4 @@
-"""The image line of a devcontainer.json, which is JSON with comments and commas behind the last item."""
+"""The image line of a devcontainer.json, which is JSON with comments and trailing commas."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ BUILT_INSTEAD = {
     "build": "it builds a Dockerfile: swap that file",
     "dockerComposeFile": "it uses {}: swap that file",
 }
-# A feature that may take the system's Python, or none: it does so without a version.
+# A feature that installs a Python; with such a version, or without one, it takes the system's Python or none.
 PYTHON_FEATURE, SYSTEMS = re.compile(r"/python(?:[:@]|$)"), ("os-provided", "none")
 COMMANDS = ("onCreateCommand", "updateContentCommand", "postCreateCommand", "postStartCommand", "postAttachCommand")
-# What nothing ends, a string or a comment, is looked at once and left for the parser to refuse.
+# A string or comment that nothing ends still matches, so that it is looked at once; the parser refuses it.
 STRING = r'"(?:[^"\\\n]|\\.)*"?'
 COMMENT = re.compile(rf"{STRING}|(//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
 TRAILING_COMMA = re.compile(rf"{STRING}|,(?=\s*[}}\]])", re.DOTALL)
@@ -50,7 +50,7 @@ def read_devcontainer(text: str, file: str) -> ImageManifest:
 
 
 def _features(text: str, features: Span | None, file: str) -> Iterator[Use]:
-    """Yield the features that install something: a Python's version may be that of the system, or none."""
+    """Yield the features that install something; a Python feature may take the system's Python, or none."""
     if features is None or text[features.start] != "{":
         return
     blanked = _as_json(NOT_LINE_END.sub(" ", text[: features.start]) + features.of(text))
@@ -62,7 +62,7 @@ def _features(text: str, features: Span | None, file: str) -> Iterator[Use]:
 
 
 def _commands(text: str, values: Mapping[str, Span]) -> Iterator[Use]:
-    """Yield the commands that are run in the container; that of `initializeCommand` runs outside."""
+    """Yield the commands that run in the container; `initializeCommand` runs outside."""
     for span in (values[key] for key in COMMANDS if key in values):
         command = JSON.decode(_as_json(span.of(text)))
         parts = command.values() if isinstance(command, dict) else [command]
@@ -71,14 +71,14 @@ def _commands(text: str, values: Mapping[str, Span]) -> Iterator[Use]:
 
 
 def _as_json(text: str) -> str:
-    """Return JSON of the same length: blanks for comments, commas behind a last item and a byte order mark."""
+    """Return JSON of the same length, with blanks for comments, trailing commas and a byte order mark."""
     without_comments = COMMENT.sub(lambda match: NOT_LINE_END.sub(" ", match[0]) if match[1] else match[0], text)
     blanked = TRAILING_COMMA.sub(lambda match: " " if match[0] == "," else match[0], without_comments)
     return " " + blanked[1:] if text.startswith(BOM) else blanked
 
 
 def _top_level_values(text: str, file: str) -> dict[str, Span]:
-    """Return where each value of the object stands that the text is."""
+    """Return the span of each value of the text's top-level object."""
     try:
         document = JSON.decode(text) if text.strip() else None
     except (json.JSONDecodeError, RecursionError) as error:

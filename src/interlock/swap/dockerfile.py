@@ -1,4 +1,4 @@
-"""A Dockerfile's instructions -> its stages, with their images, what they take from each other, and its variables."""
+"""Turns a Dockerfile's instructions into stages: their images, what they take from each other, and variables."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from interlock.swap.image_names import ImageLine, Maker, PythonImage, find_image
 from interlock.swap.instructions import Instruction, Span, Word, line_of, parse_instructions
 from interlock.swap.variables import NoValue, Variable, expand, name_pattern, sole_variable, unquoted, variables
 
-# A default that names an image: its tag is not a path.
+# A default that names an image: its tag must not be read as a path.
 IMAGE = re.compile(r"(?!/)(?:[^/\s]+\.[^/\s]+/|\S*[:@])")
 TOOLS = frozenset({"uv", "uvx"})
 SEVERAL_PLATFORMS = re.compile(r"\b(?:TARGETPLATFORM|TARGETARCH|BUILDPLATFORM)\b")
-# What of a Python's own files makes a stage without Python run that one: `COPY --from=build /usr/local /usr/local`.
+# Files of a Python whose copy makes a stage without Python run it: `COPY --from=build /usr/local /usr/local`.
 INTERPRETER = re.compile(
     r"/(?:usr(?:/local)?(?:/(?:bin|lib))?|opt)?/?|.*/(?:lib|bin)/(?:python|pypy)[\d.]*[a-z]{0,2}\*?/?"
 )
@@ -35,7 +35,7 @@ class Argument:
 
     @cached_property
     def variables(self) -> list[Variable]:
-        """Return those in the raw default."""
+        """Return the variables in the raw default."""
         return variables(self.raw)
 
 
@@ -46,12 +46,12 @@ class Taken:
     instruction: Instruction
     name: str
     stage: Stage | None  # None for an image
-    python: PythonImage | None  # that of the image, or of the image that the stage starts from
-    mounted: tuple[Span, ...]  # where a mount names its source
+    python: PythonImage | None  # the image's Python, or that of the image that the stage starts from
+    mounted: tuple[Span, ...]  # the places where a mount names its source
 
     @cached_property
     def tools(self) -> bool:
-        """Return whether only programs are copied that run without a Python: uv."""
+        """Return whether only programs are copied that run without a Python, such as uv."""
         names = {path.rpartition("/")[2] for path in self.instruction.sources}
         return self.instruction.keyword == "COPY" and bool(names) and names <= TOOLS
 
@@ -67,7 +67,7 @@ class Taken:
 class Stage(ImageLine):
     """A FROM line and the instructions below it."""
 
-    parent: Stage | None  # the one that it starts from; None for an image
+    parent: Stage | None  # the stage that it starts from; None if it starts from an image
     token: Word  # the image in the FROM line
     argument: Argument | None  # the ARG whose default is this image, if the token is that variable alone
     default: Variable | None  # the token's variable, if its own default is the image
@@ -78,7 +78,7 @@ class Stage(ImageLine):
 
     @cached_property
     def variables(self) -> list[Variable]:
-        """Return those in its image as written."""
+        """Return the variables in its image as written."""
         return variables(self.token.text)
 
     @property
@@ -88,17 +88,17 @@ class Stage(ImageLine):
 
     @cached_property
     def platforms(self) -> tuple[str, ...]:
-        """Return what its FROM line asks for: --platform=linux/arm64."""
+        """Return the platforms that its FROM line asks for: --platform=linux/arm64."""
         return tuple(unquoted(flag.text.partition("=")[2]) for flag in self.instruction.flags)
 
     @cached_property
     def interpreters_from(self) -> frozenset[tuple[Stage | None, str]]:
-        """Return the stages and images whose interpreter it copies by its versioned name: beside that of its image."""
+        """Return the stages and images whose interpreter it copies, by a versioned name, beside its image's own."""
         return frozenset((taken.stage, taken.name) for taken in self.taken if taken.has_interpreter)
 
     @cached_property
     def runs(self) -> Stage:
-        """Return the root stage of the Python that runs here: its own, or the one that is copied in whole."""
+        """Return the root stage of the Python that runs here: its own, or the one that is copied as a whole."""
         for taken in (*self.root.taken, *self.taken) if self.root.python is None else ():
             source = taken.stage.root if taken.stage and taken.instruction.keyword == "COPY" else None
             if source and source.python and any(map(INTERPRETER.fullmatch, taken.instruction.sources)):
@@ -119,7 +119,8 @@ class Dockerfile:
     def values(self) -> tuple[Mapping[str, str], ...]:
         """Return what ARG and ENV have set before each instruction.
 
-        python:X sets PYTHON_VERSION itself, to 3.12.4: a path with it is meant for the build argument of that name.
+        The image's own variables are left out: python:X sets PYTHON_VERSION to 3.12.4, but a path with it means the
+        build argument of that name.
         """
         above: Mapping[str, str] = {name: argument.value for name, argument in self.arguments.items()}
         before, values = list[Mapping[str, str]](), above
@@ -138,7 +139,7 @@ class Dockerfile:
 
     @cached_property
     def users(self) -> Mapping[str, frozenset[int]]:
-        """Return which stages' FROM lines have each variable."""
+        """Return for each variable the stages whose FROM lines use it."""
         users: dict[str, set[int]] = {}
         for stage in self.stages:
             for variable in stage.variables:
@@ -147,7 +148,7 @@ class Dockerfile:
 
     @cached_property
     def image_defaults(self) -> tuple[Span, ...]:
-        """Return where the defaults of ARGs are that name images."""
+        """Return the places of ARG defaults that name images."""
         return tuple(argument.span for argument in self.arguments.values() if IMAGE.match(unquoted(argument.raw)))
 
     @cached_property
@@ -172,9 +173,10 @@ class Dockerfile:
         return line_of(self.text, variable.start()) if variable else None
 
 
-# The variables of each line and stage are looked for in those before it: a second for so many, a minute for 20,000.
+# Each line's and stage's variables are looked for in all before it. That takes a second for so many lines, and a
+# minute for 20,000.
 MOST_TEXT, MOST_LINES, MOST_STAGES = 100_000, 2000, 500
-# A swap's comments and copies make a file longer: two for an instruction, with what was there.
+# A swap makes a file longer: an instruction may get two comments, which repeat what was there.
 MOST_GROWTH = 8
 FROM_LINE = re.compile(r"^[ \t]*FROM\s", re.IGNORECASE | re.MULTILINE)
 
@@ -182,9 +184,9 @@ FROM_LINE = re.compile(r"^[ \t]*FROM\s", re.IGNORECASE | re.MULTILINE)
 def read_dockerfile(
     text: str, file: str = "Dockerfile", grown: int = MOST_GROWTH, given: Mapping[str, str] | None = None
 ) -> Dockerfile:
-    """Return what a Dockerfile's text says, with build arguments that are given.
+    """Return a Dockerfile's text as stages, with the build arguments that are given.
 
-    SwapError for one that has more than is read, or than it may have grown.
+    SwapError for a text that is too long, also allowing for what swaps may have added.
     """
     many = len(text) > grown * MOST_TEXT or text.count("\n") > grown * MOST_LINES
     if many or len(FROM_LINE.findall(text)) > MOST_STAGES:
@@ -205,14 +207,14 @@ def read_dockerfile(
 
 
 def _arguments(head: Sequence[Instruction], given: Mapping[str, str]) -> dict[str, Argument]:
-    """Return the ARGs with a default, by name; of several defaults the last one counts, before it what is given."""
+    """Return the ARGs with a default, by name; a given value counts first, else the last of several defaults."""
     arguments: dict[str, Argument] = {}
     values: dict[str, str] = {}
     for instruction in head:
         for name, default in instruction.defaults if instruction.keyword == "ARG" else []:
             if default is not None:
                 value = unquoted(default.text)
-                with suppress(NoValue):  # then it stays as written
+                with suppress(NoValue):  # without a value it stays as written
                     value = expand(value, values)
                 value = given.get(name, value)
                 values[name] = value
@@ -279,7 +281,7 @@ def _parent_stage(image: str, before: Sequence[Stage]) -> Stage | None:
 def _image_source(
     variable: Variable | None, arguments: Mapping[str, Argument]
 ) -> tuple[Argument | None, Variable | None]:
-    """Return the ARG, or the variable with a default of its own, that holds the image of a FROM of one variable."""
+    """Return the ARG, or the variable with its own default, that holds the image if a FROM has only a variable."""
     if variable is None or variable.operator.endswith("+"):
         return None, None
     argument = arguments.get(variable.name)

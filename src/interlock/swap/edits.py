@@ -1,4 +1,4 @@
-"""What a swap changes in a file, and what takes it back: edits, and the comments that keep the original text.
+"""The edits of a swap and of a revert, and the comments that keep the original text.
 
 `# interlock: was python:3.12-slim` stands above the line whose image was that; above an ARG it has the ARG's name too
 (`was BASE=python:3.12-slim`). `# interlock: paths were python3.12 - cp312` has the original of each version that the
@@ -25,9 +25,9 @@ from interlock.untrusted import parse_json
 
 WAS, PATHS_WERE, ADDED = "was", "paths were", "added"
 SWAP_COMMENT = re.compile(rf"[ \t]*(?:#|//) interlock: ({WAS}|{PATHS_WERE}|{ADDED}) (.*?)[ \t\r]*")
-# What an image of uv's has and a variant has not: uv, which runs without a Python.
+# Adds uv, which uv's images have and variants lack. It runs without a Python.
 UV_COPY = "COPY --from={} /usr/local/bin/uv /usr/local/bin/uvx /usr/local/bin/"
-# Text that a comment contains as it is; any other becomes a JSON string after the prefix.
+# Text that a comment contains as it is; all other text becomes a JSON string after the prefix.
 PLAIN = re.compile(r"(?!json:)[!-~]+")
 JSON_PREFIX = "json:"
 LEFT_ALONE = "-"
@@ -66,7 +66,7 @@ class Edits:
 
     @cached_property
     def _lines(self) -> list[tuple[int, int, int]]:
-        """Return of each edit the line in the text, how many line ends it takes away, and how many it brings."""
+        """Return for each edit its line in the text, and how many line ends it removes and adds."""
         held, line, at = [], 1, 0
         for edit in self._in_order:
             line += self.text.count("\n", at, edit.span.start)
@@ -75,9 +75,9 @@ class Edits:
         return held
 
     def line_before(self, line: int) -> int:
-        """Return where a line of the text with all edits stands in the text itself; 0, the whole file, stays 0."""
+        """Return the line of the original text for a line of the edited one; 0, the whole file, stays 0."""
         for edited, gone, come in self._lines if line else ():
-            # What comes into a line moves those below it; lines that go away move the next one too.
+            # Added lines move those below the edited line; removed lines move the next line too.
             line += gone - come if edited + (come > gone) <= line else 0
         return line
 
@@ -93,7 +93,7 @@ class SwapComment:
 
 
 def _comment_edit(text: str, line_start: int, said: str, sign: str = "#") -> Edit:
-    """Return the edit that puts a swap comment above the line that starts there, with this line's line end."""
+    """Return the edit that puts a swap comment above the line at `line_start`, with the same line end."""
     return Edit(Span(line_start, line_start), f"{sign} interlock: {said}{_line_end(text, line_start)}")
 
 
@@ -158,23 +158,23 @@ def _damaged_comment_error(file: str, comment: SwapComment, problem: str) -> Swa
 
 @dataclass(frozen=True)
 class SwapEdits:
-    """What a swap writes into a file, and what a person must know of that."""
+    """What a swap writes into a file, and the caveats of that."""
 
     edits: tuple[Edit, ...]
     told: tuple[Caveat, ...] = ()
-    arguments: frozenset[str] = frozenset()  # ARGs whose default is the new image now
-    only_images: bool = False  # of a Dockerfile: nothing but images is edited
+    arguments: frozenset[str] = frozenset()  # ARGs whose default is now the new image
+    only_images: bool = False  # for a Dockerfile: whether only images are edited
 
 
 def swap_edits(
     before: ParsedFile, chosen: Sequence[int], to: NewImage, versioned: Sequence[VersionedInstruction]
 ) -> SwapEdits:
-    """Return the edits that swap the images of the image lines of these numbers, and versions in these instructions."""
+    """Return the edits that swap the images of these image lines, and the versions in these instructions."""
     if isinstance(before, ImageManifest):
         return SwapEdits(tuple(edit for index in chosen for edit in _entry_edits(before, before.entries[index], to)))
     stages = [before.stages[index] for index in chosen]
     images, told = _image_edits(before, stages, to)
-    # What is added to a stage comes before the comment of the next one, which may be at the same place.
+    # Additions to a stage come before the next stage's comment, which may be at the same position.
     added = [edit for stage in stages for edit in _uv_edits(before.text, stage)]
     versions = [*_path_edits(before.text, versioned)]
     return SwapEdits(
@@ -199,9 +199,9 @@ def _entry_edits(manifest: ImageManifest, entry: ImageEntry, to: NewImage) -> It
 def _image_edits(
     dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage
 ) -> tuple[dict[str | int, list[Edit]], list[Caveat]]:
-    """Return the edits of stages' FROM lines, or of ARG defaults that hold their images, and what is to know of them.
+    """Return the edits of stages' FROM lines, or of ARG defaults that hold their images, and the caveats.
 
-    An ARG is edited if no stage but the chosen ones, and no other default, uses it.
+    An ARG is edited only if neither a stage that is not chosen nor another default uses it.
     """
     indexes = {stage.index for stage in chosen}
     edits: dict[str | int, list[Edit]] = {}
@@ -225,13 +225,13 @@ def _image_edits(
 
 
 def _whole_lines_end(text: str, instruction: Instruction) -> int:
-    """Return where the line after an instruction starts; the end of the text without one."""
+    """Return where the line after an instruction starts, or the end of the text."""
     end = text.find("\n", instruction.pieces[-1].end)
     return end + 1 if end >= 0 else len(text)
 
 
 def _uv_edits(text: str, stage: Stage) -> Iterator[Edit]:
-    """Yield the edit that brings uv into a stage whose image had it; what ends with FROM needs none."""
+    """Yield the edit that adds uv to a stage whose image had it; a text that ends with the FROM line needs none."""
     at = _whole_lines_end(text, stage.instruction)
     if stage.python is not None and stage.python.maker is Maker.UV and text[at - 1 : at] == "\n":
         ending = _line_end(text, stage.instruction.start)
@@ -256,7 +256,7 @@ def _from_edits(text: str, stage: Stage, to: NewImage) -> Iterator[Edit]:
 
 
 def _path_edits(text: str, versioned: Sequence[VersionedInstruction]) -> Iterator[Edit]:
-    """Yield the edits of versions; the one comment of an instruction keeps those of stages that were swapped before."""
+    """Yield the edits of versions; an instruction's one comment keeps the originals of stages swapped before."""
     above = swap_comments(text)
     for instruction, tokens in versioned:
         edited = [Edit(token.span, token.change.new) for token in tokens if token.change and token.change.edited]
@@ -273,7 +273,7 @@ def _path_edits(text: str, versioned: Sequence[VersionedInstruction]) -> Iterato
 
 
 def undo_edits(parsed: ParsedFile, chosen: Collection[int] | None, file: str) -> list[Edit]:
-    """Return the edits that take back the swap of the image lines of these numbers, or of all.
+    """Return the edits that revert the swap of the image lines of these numbers, or of all.
 
     SwapError if a comment of a swap does not fit the line below it.
     """

@@ -1,4 +1,4 @@
-"""Swap, revert and check a file of any supported kind, which its name and content tell, or all of a folder's."""
+"""Swaps, reverts and checks a file of any supported kind, told by name and content, or all files of a folder."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class SwapResult:
     text: str
     warnings: tuple[Caveat, ...]
     paths: tuple[FoundVersion, ...]
-    arguments: frozenset[str] = frozenset()  # ARGs whose default is the new image now
-    only_images_of: tuple[int, ...] = ()  # the stages, if nothing else is edited; numbers from 0
+    arguments: frozenset[str] = frozenset()  # ARGs whose default is now the new image
+    only_images_of: tuple[int, ...] = ()  # the numbers of the stages, from 0, if only images are edited
 
 
 def swapped_file(  # noqa: PLR0913  the file, its folder, and what is asked
@@ -61,7 +61,7 @@ def swapped_dockerfile(  # noqa: PLR0913  the file, its folder, and what is aske
 ) -> SwapResult:
     """Swap the image of all stages that start from the same Python, or of the stage with this name or number (from 0).
 
-    An earlier swap is taken back first, so that the comments keep the first original. SwapError if nothing can be
+    An earlier swap is reverted first, so that the comments keep the first original. SwapError if nothing can be
     swapped.
     """
     read = partial(read_dockerfile, file=file)
@@ -103,9 +103,9 @@ def _swapped(  # noqa: PLR0913  the file, its folder, and what is asked
 def _before_swap(
     now: AnyFile, read: Callable[[str], AnyFile], stage: str | None, file: str
 ) -> tuple[AnyFile, list[int], Edits]:
-    """Return a file before any swap of the lines that are chosen, their numbers, and the edits that took it back.
+    """Return a file as it was before any swap of the chosen lines, their numbers, and the edits that reverted it.
 
-    They are chosen by the images from before all swaps. What was never swapped is not read again.
+    Lines are chosen by their images before all swaps. A file that was never swapped is not read again.
     """
     everything = undo_edits(now, None, file)
     original = read(Edits(now.text, everything).applied) if everything else now
@@ -116,7 +116,7 @@ def _before_swap(
 
 
 def _caveats(uses: Uses, to: NewImage) -> list[Caveat]:
-    """Return what a person must know about a swap: of the images, of what lines need and take, and of what stays."""
+    """Return the caveats of a swap: about the images, about what lines need and take, and about what stays."""
     told = image_caveats([used.line for used in uses.lines], to)
     of_publishers = [caveat for used in uses.lines for caveat in publisher_caveats(used)]
     between = [*between_caveats(uses, to)]
@@ -135,7 +135,7 @@ def _caveats(uses: Uses, to: NewImage) -> list[Caveat]:
 
 
 def reverted_file(file: str, text: str, stage: str | None = None) -> str:
-    """Return the text of a file of any kind as it was before any swap, in all its image lines or in one.
+    """Return the text of a file of any kind as before any swap, for all its image lines or for one.
 
     SwapError if a comment of a swap does not fit the line below it.
     """
@@ -179,12 +179,12 @@ def _manifest(file: str, text: str) -> ImageManifest:
     return read_manifest(text, file) if file.lower().endswith(YAML_ENDS) else read_devcontainer(text, file)
 
 
-# What builders look for where nothing is named, the first one first.
+# What builders look for if no file is named, in this order.
 DOCKERFILES = ("Dockerfile", "Containerfile")
 COMPOSE_FILES = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 DOCKERFILE = re.compile(r"(?:.+\.)?(?:Dockerfile|Containerfile)(?:[._-](?!dockerignore$).+)?", re.IGNORECASE)
 DEVCONTAINERS = frozenset({"devcontainer.json", ".devcontainer.json"})
-# Hidden folders whose files are a project's own; in others are what tools keep.
+# Hidden folders with files of the project; others have files that tools keep.
 OWN_HIDDEN = frozenset(
     {
         ".github",
@@ -200,7 +200,7 @@ OWN_HIDDEN = frozenset(
     }
 )
 OTHERS_FOLDERS = frozenset({"node_modules", "venv", "site-packages", "vendor", "__pycache__"})
-# A line that would be swapped if the file could be: what a person wants to hear of.
+# A line that would be swapped if the file could be, which a person wants to hear of.
 MEANT = re.compile(
     r"^\s*(?:FROM\s|-?\s*(?:image|container|\"image\")\s*:).*\b(?:python|pypy)\b", re.IGNORECASE | re.MULTILINE
 )
@@ -220,11 +220,11 @@ class PlannedFile(FileChange):
 
 @dataclass
 class SwapPlan:
-    """What is done to one file, or to all of a folder, and why others of it are left."""
+    """The changes to one file or to all files of a folder, and why other files of it are left out."""
 
     files: list[PlannedFile] = field(default_factory=list)
     left: list[SwapError] = field(default_factory=list)
-    skipped: list[Path] = field(default_factory=list)  # FIFOs and others that are no files, by whatever name
+    skipped: list[Path] = field(default_factory=list)  # FIFOs and the like, which are no regular files
 
     @property
     def changed(self) -> list[PlannedFile]:
@@ -237,12 +237,12 @@ def plan(
     meant: re.Pattern[str] = MEANT,
     on_file: Callable[[int, Path], None] = lambda _, __: None,
 ) -> SwapPlan:
-    """Return what an action makes of a file, or of each file below a folder that may name a Python image.
+    """Return the results of an action on a file, or on each file below a folder that may name a Python image.
 
-    Before each file of a folder `on_file` hears its number and its name.
+    `on_file` is called with the number and the name before each file of a folder.
 
-    The SwapError of a single file is raised; of a folder's files it is kept if they have what is meant: by default a
-    line that names Python, or bring one.
+    The SwapError of a single file is raised. That of a folder's file is kept if the file matches `meant`, by default a
+    line that names Python, or if it brings a Python.
     """
     if not place.is_dir():
         return SwapPlan([action(place, read_file(place))])
@@ -254,7 +254,7 @@ def plan(
             continue
         try:
             text = read_file(path)
-        except StoreError:  # it cannot be text that names an image
+        except StoreError:  # a file that cannot be read as text cannot name an image
             continue
         try:
             made.files.append(action(path, text))
@@ -265,7 +265,7 @@ def plan(
 
 
 def find_files(folder: Path) -> Iterator[Path]:
-    """Yield the Dockerfiles, YAML files and devcontainer.json below a folder, but for what tools keep there."""
+    """Yield the Dockerfiles, YAML files and devcontainer.json below a folder, except those that tools keep there."""
     for path in _walk(folder):
         name = path.name
         if TEMPORARY.fullmatch(name):
@@ -279,12 +279,12 @@ def remove_temporaries(place: Path) -> None:
     for path in _walk(place) if place.is_dir() else place.resolve().parent.iterdir():
         of_this = place.is_dir() or path.name.startswith(f".{place.resolve().name}.")
         if of_this and TEMPORARY.fullmatch(path.name) and path.is_file():
-            with suppress(OSError):  # whose folder may not be written
+            with suppress(OSError):  # its folder may be read-only
                 path.unlink()
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder, but for what tools keep there."""
+    """Yield the files below a folder, except those that tools keep there."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if name not in OTHERS_FOLDERS and (not name.startswith(".") or name in OWN_HIDDEN)

@@ -1,4 +1,4 @@
-"""What the chosen image lines of a file are used for: what runs there, and what goes between stages and others."""
+"""Gathers what a file's chosen image lines are used for: what runs there, and what stages take from others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLATFORM = re.compile(r"platform[\"']?\s*[:=]\s*[\"']?(linux/[\w/]+)")
 
 
 def gather_uses(parsed: ParsedFile, chosen: Sequence[int], beside: Beside) -> Uses:
-    """Return what the image lines of these numbers are used for, and what the files say that a Dockerfile copies."""
+    """Return what these image lines are used for, with the contents of files that a Dockerfile copies."""
     if isinstance(parsed, ImageManifest):
         entries = tuple(_entry_uses(parsed, parsed.entries[index]) for index in chosen)
         return Uses(entries, (*_left_to_the_workflow(parsed), *parsed.stays))
@@ -65,7 +65,7 @@ def _left_to_the_workflow(manifest: ImageManifest) -> Iterator[Caveat]:
 def _stage_uses(
     dockerfile: Dockerfile, chosen: Sequence[int], coming: Sequence[tuple[Stage, Taken]], beside: Beside
 ) -> Iterator[Used]:
-    """Yield what stages, and those that start from them, say and run."""
+    """Yield what the stages, and those that start from them, ask for and run."""
     foreign = {
         id(taken.instruction)
         for stage, taken in coming
@@ -87,7 +87,7 @@ def _stage_uses(
 
 
 def _shell_expanded(text: str, values: Mapping[str, str]) -> str:
-    """Return what a shell runs with these values and those that the text itself sets; what is too long stays."""
+    """Return a text as a shell expands it with these values and those it sets; variables with long values stay."""
     if "$" not in text:
         return text
     known = {**values, **{name: value.strip("\"'") for name, value in ASSIGNED.findall(text)}}

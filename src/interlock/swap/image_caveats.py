@@ -1,4 +1,4 @@
-"""What the images of a swap tell: their names, what goes between them, and what their publishers add."""
+"""The caveats from a swap's images: from their names, from files between them, and from what publishers add."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from interlock.swap.dockerfile import INTERPRETER, Stage, Taken
 from interlock.swap.image_names import SUITES, Flavour, ImageLine, ImageName, Maker, NewImage, PythonImage
 from interlock.swap.uses import PIP, Used, Uses
 
-# Paths with packages of a Python, by the names that people give them.
+# Paths that have a Python's packages, by the names that people give them.
 PACKAGES = re.compile(r"(?:site|dist)-packages|venv|/lib/python|/install\b|/deps\b|/packages\b")
-# The same where nothing else shows that it is Python's.
+# The same, if nothing else shows that the files are Python's.
 COMPILED = re.compile(r"(?:site|dist)-packages|venv|/lib/python|wheel|\.whl")
-# Publishers whose image starts the interpreter by its ENTRYPOINT, so that CMD has arguments alone, with what does so.
+# Publishers whose ENTRYPOINT starts the interpreter, so that CMD has only arguments, and the program that it starts.
 ENTRYPOINTS = {
     "distroless": 'write ENTRYPOINT ["python"]',
     "chainguard": 'write ENTRYPOINT ["python"]',
@@ -38,7 +38,7 @@ LIBC_OF: tuple[tuple[re.Pattern[str], Mapping[str, int]], ...] = (
 
 
 def image_caveats(chosen: Sequence[ImageLine], to: NewImage) -> list[Caveat]:
-    """Return the caveats that the images' names tell, those of one old image together."""
+    """Return the caveats that follow from the images' names, those of one old image joined."""
     told = [Caveat(0, text, Weight.KNOW) for text in _new_image_caveats(to)]
     said = set[str]()
     for image_line in chosen:
@@ -56,13 +56,13 @@ def image_caveats(chosen: Sequence[ImageLine], to: NewImage) -> list[Caveat]:
 
 
 def _older_patch(old: PythonImage, to: NewImage) -> bool:
-    """Return whether the new image is of an earlier release of the same line than the old one's tag says."""
+    """Return whether the new image has an earlier release of the same line than the old one's tag names."""
     same_line = old.patch and to.version.startswith(f"{old.python}.") and re.fullmatch(r"[\d.]+", to.version)
     return bool(same_line) and [*map(int, to.version.split("."))] < [*map(int, old.patch.split("."))]
 
 
 def _new_image_caveats(to: NewImage) -> Iterator[str]:
-    """Yield what is to know of the new image."""
+    """Yield the caveats of the new image."""
     if not to.pinned:
         yield f"{to.reference} is in no registry: push it, or builds on other machines do not find it"
     if to.unoptimised:
@@ -107,7 +107,7 @@ def _other_python(old: ImageLine, to: NewImage) -> str:
 
 
 def publisher_caveats(used: Used) -> Iterator[Caveat]:
-    """Yield what of a stage relies on the ENTRYPOINT, or on the user, of its publisher's image."""
+    """Yield what in a stage relies on the ENTRYPOINT or on the user of its publisher's image."""
     if not isinstance(used.line, Stage) or used.line.python is None:
         return
     uses, image = used.uses, used.line.image
@@ -127,7 +127,7 @@ def publisher_caveats(used: Used) -> Iterator[Caveat]:
 
 
 def between_caveats(uses: Uses, to: NewImage) -> Iterator[Caveat]:
-    """Yield what goes between the swapped stages and a Python that stays, and the stages that could not be checked."""
+    """Yield caveats of files that move between swapped stages and a Python that stays, and of unchecked stages."""
     for stage in uses.unknown:
         yield Caveat(stage.line, f"{stage.missing} has no default: stage {stage.label} was not checked")
     for stage, taken in uses.coming:
@@ -176,7 +176,7 @@ def _files_that_leave(stage: Stage, taken: Taken, to: NewImage) -> Iterator[Cave
 
 
 def _older_libraries(image: ImageName, suite: str) -> str | None:
-    """Return what to do about an image that does not start a release's programs; None for one that does."""
+    """Return what to do about an image that cannot run a release's programs; None if it can."""
     todo = image.instead.strip(" .") or f"start from debian:{suite}-slim"
     return f"{todo[:1].lower()}{todo[1:]}" if has_older_libraries(image, suite) else None
 

@@ -31,9 +31,9 @@ OTHER_PUBLISHERS = frozenset(
         "playwright",
     }
 )
-# Registries whose images are all of one publisher's.
+# Registries in which all images are one publisher's.
 OTHER_REGISTRIES = frozenset({"cgr.dev", "dhi.io"})
-# The Debian release of tags that name none and stopped moving when their Python's support ended.
+# The Debian release of tags that name no release, and no longer move because their Python's support has ended.
 STOPPED = {
     "2.7": "buster",
     "3.3": "jessie",
@@ -43,11 +43,11 @@ STOPPED = {
     "3.7": "bookworm",
     "3.8": "bookworm",
 }
-# The same of tags with a patch: its first one on bookworm, and the first on trixie.
+# The same for tags with a patch release: the first one on bookworm, and the first one on trixie.
 MOVED = {"3.9": (17, 23), "3.10": (12, 18), "3.11": (4, 13), "3.12": (0, 11), "3.13": (0, 6)}
 DISTROLESS = {"python3-debian11": "3.9", "python3-debian12": "3.11", "python3-debian13": "3.13"}
 OFFICIAL_TAG = re.compile(r"(\d+\.\d+t?)(?=[.abcr-]|$)")
-# What a tag of the official image is: a version or a word for one, and its system.
+# The form of the official image's tags: a version or a word for one, and the system.
 OFFICIAL_FORM = re.compile(
     r"(?:[23](?:\.\d{1,2}){0,2}(?:(?:a|b|rc)\d+|-rc)?t?|rc|latest)?(?:-?(?:slim|alpine[\d.]*|onbuild|wheezy|pypy"
     rf"|(?:windowsservercore|nanoserver)[\w-]*|{'|'.join(SUITES)}))*"
@@ -57,7 +57,7 @@ OTHER_TAG = re.compile(r"(?:^|python|py|-)-?(3\.\d+|2\.\d)(?![\d])")
 OTHER_NAME = re.compile(r"python-?(3|2)(\d+)$")
 # Docker Hub's names.
 HUB = ("", "docker.io", "index.docker.io")
-# Images of frameworks that run on a Python of their own.
+# Images of frameworks that bring their own Python.
 WITH_PYTHON = re.compile(
     r"^tiangolo/|(?:^|/)(?:apache/airflow|docker-airflow|apache/superset|jupyter/|prefecthq/prefect|dagster/|mlflow/mlflow"
     r"|home-assistant$|home-assistant/home-assistant|rasa/rasa|odoo$|getsentry/sentry|locustio/locust|robotframework/)"
@@ -120,7 +120,7 @@ class ImageName:
 
     @property
     def instead(self) -> str:
-        """Return what to do about an image that is known, with a blank behind it; empty for any other."""
+        """Return what to do about a known image, with a blank at the end; empty for any other."""
         return next((f"{todo} " for base, todo in KNOWN_BASES if base.search(self.repository)), "")
 
 
@@ -134,17 +134,17 @@ class PythonImage:
     implementation: str  # the command: python or pypy
     flavour: Flavour
     suite: str | None  # 'bookworm', 'alpine3.20'; None if the tag does not name it
-    copied: bool = False  # from a registry that need not have the official one: more may be in it
+    copied: bool = False  # from a registry that may have more in it than the official image has
 
     @property
     def patch(self) -> str:
-        """Return the version with its patch that the tag names: 3.14.7; empty without one."""
+        """Return the version with a patch that the tag names, such as 3.14.7; empty without a patch."""
         match = re.match(r"\d+\.\d+\.\d+(?![\w.])", self.name.tag) if self.maker is Maker.OFFICIAL else None
         return match[0] if match else ""
 
     @property
     def agrees_on(self) -> tuple[str, str | None]:
-        """Return what stages of one program must have in common, since compiled code loads in no other Python."""
+        """Return what the stages of one program must share, because compiled code loads in no other Python."""
         return self.implementation, self.python
 
 
@@ -160,8 +160,8 @@ class NewImage:
     unoptimised: bool  # known to be built without profile-guided and link-time optimisation
     differences: dict[str, str]  # from python:X-slim, with reasons
     free_threaded: bool = False
-    ways_out: Mapping[str, str] = field(default_factory=dict)  # variants without a difference, by the difference
-    platforms: tuple[str, ...] = ()  # that the image is for, as linux/arm64; empty where it is not known
+    ways_out: Mapping[str, str] = field(default_factory=dict)  # for each difference a variant without it
+    platforms: tuple[str, ...] = ()  # the image's platforms, such as linux/arm64; empty if they are not known
     version: str = ""  # with the patch: 3.14.4
 
     @property
@@ -171,11 +171,11 @@ class NewImage:
 
     @property
     def is_for(self) -> str:
-        """Return what its architectures are."""
+        """Return its architectures in words."""
         return f"{self.reference} is for {' and '.join(self.platforms)} alone"
 
     def way_out(self, difference: str) -> str:
-        """Return why it does without something, and which variant has it."""
+        """Return why it lacks something, and which variant has it."""
         out = f"; use {self.ways_out[difference]}" if difference in self.ways_out else ""
         return f"{self.differences[difference]}{out}"
 
@@ -190,7 +190,7 @@ def new_image(
 ) -> NewImage:
     """Return a variant's image as a swap needs it; the reference is `Built.reference`, or the tag alone.
 
-    Of the other variants those are named that lack a difference of this one.
+    `alternatives` are the other variants, named as ways out if they lack one of its differences.
     """
     return NewImage(
         reference=reference,
@@ -208,7 +208,7 @@ def new_image(
 
 
 def _way_out(variant: Variant, difference: str, alternatives: Iterable[Variant]) -> str | None:
-    """Return a variant of the same Python that is built here and does not differ so; None without one."""
+    """Return a variant of the same Python that is built here and lacks this difference; None without one."""
     alike = [
         other
         for other in alternatives
@@ -252,7 +252,7 @@ def python_image(text: str) -> PythonImage | None:
 
 
 def _suite(name: ImageName, maker: Maker, parts: Sequence[str]) -> str | None:
-    """Return the release that a tag names, or of a tag that no longer moves the one that it stayed on."""
+    """Return the release that a tag names; for a tag that no longer moves, the release that it stayed on."""
     named = next((part for part in parts if part in SUITES or re.fullmatch(r"alpine[\d.]+", part)), None)
     version = re.match(r"([0-9]+\.[0-9]+)(?:\.([0-9]{1,5}))?(?=-|$)", name.tag)
     if named is not None or maker is not Maker.OFFICIAL or version is None or "alpine" in name.tag:
@@ -280,7 +280,7 @@ def _maker(name: ImageName) -> Maker | None:
 
 
 def _is_surely_official(name: ImageName) -> bool:
-    """Return whether nobody else can have made the image: it is of Docker Hub, or keeps the name that it has there."""
+    """Return whether nobody else can have made the image: it is from Docker Hub, or keeps its name there."""
     owner = name.repository.rpartition("/")[0].rpartition("/")[2]
     return name.registry in HUB or owner == "library" or owner in ARCHITECTURES
 
@@ -288,9 +288,8 @@ def _is_surely_official(name: ImageName) -> bool:
 def _is_official(registry: str, owner: str) -> bool:
     """Return whether the image is the official one or a copy of it.
 
-    Mirrors keep the name below folders of their own; other owners on Docker Hub build images of their own:
-
-    Amazon's `public.ecr.aws/docker/library/python`, a proxy's `harbor.example/hub/library/python`, a team's
+    Other owners on Docker Hub build their own images. Mirrors keep the name below folders of their own: Amazon's
+    `public.ecr.aws/docker/library/python`, a proxy's `harbor.example/hub/library/python`, a team's
     `registry:5000/python`.
     """
     if registry in OTHER_REGISTRIES:
@@ -350,12 +349,12 @@ class ImageLine:
 
     @cached_property
     def parts(self) -> ImageName:
-        """Return its image's name in parts."""
+        """Return the parts of its image's name."""
         return parse_name(self.image)
 
     @property
     def swappable(self) -> bool:
-        """Return whether its image is Python and nothing else."""
+        """Return whether its image has only Python, so that it can be swapped."""
         return self.python is not None and self.python.maker is not Maker.OTHER
 
 

@@ -1,4 +1,4 @@
-"""A Dockerfile's text -> its instructions, each with its position in the file.
+"""Splits a Dockerfile's text into instructions, each with its position in the file.
 
 It is read as BuildKit reads it (frontend/dockerfile/parser of github.com/moby/buildkit): lines end with a line feed,
 the escape directive counts before the first instruction, comments and empty lines within a continued instruction are
@@ -31,7 +31,7 @@ WITH_HEREDOC = frozenset({"RUN", "COPY", "ADD"})
 SHELL_WORD = re.compile(r"(?:\\(?:.|\Z)|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\])+", re.DOTALL)
 HEREDOC = re.compile(r"\d*<<(-?)([^<]*)")
 JSON = json.JSONDecoder()
-# Programs that read a heredoc which is no script of the shell.
+# Programs that read a heredoc, which then is no shell script.
 HEREDOC_READER = re.compile(r"(?:python|node|perl|ruby|cat|tee)[\d.]*\s")
 
 
@@ -127,7 +127,7 @@ class Instruction:
     def said(self) -> str:
         """Return what it runs: its text without the keyword, a list as its words, and its heredocs.
 
-        Of one that runs nothing it is all of it.
+        For an instruction that runs nothing, return the whole text.
         """
         text = self.text
         if self.keyword in RUNS:
@@ -162,7 +162,7 @@ class _Line:
 
 
 def parse_instructions(text: str) -> list[Instruction]:
-    """Return the instructions of any text in their order; what is not a Dockerfile has unknown ones."""
+    """Return the instructions of any text in their order; a text that is not a Dockerfile has unknown ones."""
     return list(_Parser(text).instructions())
 
 
@@ -188,7 +188,7 @@ class _Parser:
                 yield instruction
 
     def _read_directive(self, comment: str) -> None:
-        """Read a directive; only the first comments of a file are directives, up to the first that is none."""
+        """Read a directive; directives end at the first comment of the file that is none."""
         match = None if self._directives_over else DIRECTIVE.fullmatch(comment)
         name = match[1].lower() if match else ""
         self._directives_over = name not in DIRECTIVES
@@ -266,7 +266,7 @@ def _behind_first_word(text: str) -> str:
 
 
 def _listed(arguments: str) -> list[str] | None:
-    """Return the strings of the JSON list that follows any flags; None without one. What is behind it is not read."""
+    """Return the strings of the JSON list after any flags; None without one. Text after the list is not read."""
     start = arguments.find("[")
     if start < 0 or not all(word.startswith("--") for word in arguments[:start].split()):
         return None
@@ -282,7 +282,7 @@ def _shell_words(text: str) -> list[str]:
 
 
 def _read_by_another(text: str, heredoc: str) -> bool:
-    """Return whether the heredoc of a command goes to a file or to a program that is no shell, or names one itself."""
+    """Return whether a command's heredoc goes to a file or to a program that is no shell, or has its own `#!` line."""
     if "#!" in text + heredoc[:2] or any(">" in line.partition("<<")[2] for line in text.split("\n")):
         return True
     return any(HEREDOC_READER.search(part.rpartition("<<")[0]) for part in re.split(r"[;&|\n]", text))

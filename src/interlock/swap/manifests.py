@@ -1,6 +1,6 @@
-"""Image lines of files that are no Dockerfiles, as data.
+"""Image lines of files other than Dockerfiles, as data.
 
-A real parser of the format says where each image stands (yaml_files.py, devcontainer.py); only those characters change.
+A real parser of the format gives each image's position (yaml_files.py, devcontainer.py); only those characters change.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from interlock.swap.instructions import Span, line_of
 from interlock.swap.uses import Use
 from interlock.swap.variables import NoValue, Variable, expand, sole_variable
 
-# The start of an expression of GitHub's.
+# The start of a GitHub expression.
 EXPRESSION = "${{"
 
 
 @dataclass(frozen=True)
 class Scope:
-    """A service, a container, or a whole file: where it stands, and what is run there."""
+    """A service, a container, or a whole file: its position, and what is run there."""
 
     span: Span
     uses: tuple[Use, ...] = ()
@@ -45,7 +45,7 @@ class ImageManifest:
     noun: str  # the thing with an image: service, container
     sign: str  # the start of a comment
     entries: tuple[ImageEntry, ...]
-    stays: tuple[Caveat, ...] = ()  # what names Python, or is built from it, elsewhere than in image lines
+    stays: tuple[Caveat, ...] = ()  # about what names Python, or is built from it, outside of image lines
 
     @property
     def elsewhere(self) -> tuple[Caveat, ...]:

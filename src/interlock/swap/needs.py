@@ -1,7 +1,7 @@
-"""What lines, and the files that they copy, need and the new image does not have.
+"""Finds what lines, and the files that they copy, need and the new image lacks.
 
-That is a part of python:X-slim, a program, a package of Debian's, a file, a time zone, or another version of Python.
-Which packages there are, and which images have which programs, is data (debian.txt, official.toml).
+That is a part of python:X-slim, a program, a Debian package, a file, a time zone, or another version of Python. Data
+files say which packages exist and which images have which programs (debian.txt, official.toml).
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from interlock.swap.uses import AT_COMMAND, COMMANDS, PIP, Demand, FileLine, Use
 
 COMMAND = re.compile(rf"{AT_COMMAND}(?=((?:/[\w/]+/)?[\w.+-]+)(?:[\s\"';)]|$))", re.MULTILINE)
 APK = re.compile(rf"{AT_COMMAND}apk\s+(?:--\S+\s+)*add\b", re.MULTILINE)
-# Package managers of other systems than Debian, whatever image had them.
+# Package managers of systems other than Debian, whatever the image.
 OTHERS_PACKAGES = re.compile(rf"{AT_COMMAND}(apk|dnf|microdnf|yum|tdnf|zypper|pacman)(?=\s)", re.MULTILINE)
 BUSYBOX_OPTIONS = re.compile(rf"{AT_COMMAND}(?:adduser|addgroup)\s[^;&|]*-[a-zA-Z]*[DSGH]", re.MULTILINE)
-# A release of Debian in a line for apt: `deb URL bookworm-pgdg main`, `-t bookworm-backports`; and in an address.
+# A Debian release in a line for apt (`deb URL bookworm-pgdg main`, `-t bookworm-backports`) and in an address.
 SUITE_NAMED = re.compile(
     r"(?:\bdeb\s(?:(?!\bdeb\s)[^\n])*?\s|\s-t\s+|\bSuites:\s*)(buster|bullseye|bookworm|trixie)(?:-[\w-]+)?\b"
 )
 IN_ADDRESS = re.compile(r"://[^\s\"']{1,200}?/((?:debian|Debian)[/_-]?1[0-2])(?=[/_\s\"'.-])")
-# What adds the archive of somebody else, which may have packages that Debian has not.
+# What adds a third party's archive, which may have packages that Debian lacks.
 OTHERS_ARCHIVE = re.compile(r"sources\.list\.d/(?!debian\.sources)[\w.*-]+\.(?:list|sources)|\badd-apt-repository\b")
-# What brings a program that its words name.
+# Commands that bring a program which they name.
 BRINGS = re.compile(r"\b(?:install|add|inject|curl|wget)\b|^(?:COPY|ADD)\b")
 RELEASES = {"bullseye": "11", "bookworm": "12", "trixie": "13"}
 MARKED_VERSION = re.compile(r"(?:deb|bpo)(\d\d)(?:u|\b)")
 TIME_ZONE = re.compile(r"(?:\bTZ[=\s][\"']?|/zoneinfo/)([\w/+-]+)")
-# Interpreters of Debian, Lambda and Bitnami. That of python:X is in /usr/local/bin.
+# Interpreters of Debian, Lambda and Bitnami. The one of python:X is in /usr/local/bin.
 ELSEWHERE = re.compile(r"(?<![\w/.-])(?:/usr/bin|/bin|/var/lang/bin|/opt/bitnami/python/bin)/python[\d.]*(?![\w/.-])")
-# What names a user, a folder or a text, and runs nothing of that name.
+# Commands that only name a user, a folder or a text, and run nothing of that name.
 NAMES_ALONE = re.compile(
     rf"{AT_COMMAND}(?:useradd|groupadd|adduser|addgroup|usermod|chown|chgrp|chmod|mkdir|install|rm|cp|mv|ln|touch|echo)"
     r"\s[^;&|\n]*",
@@ -54,7 +54,7 @@ USERS = {
     "threads": re.compile(
         rf"(?:{AT_COMMAND}(?:[^\s;&|(`]*/)?|\s-m\s+)(?:gunicorn|uvicorn|hypercorn|waitress|celery|daphne)\b", re.M
     ),
-    # That of an environment is the same everywhere.
+    # A virtual environment's own folder is the same everywhere, so it does not match.
     "site-packages": re.compile(r"/usr/local/lib/python[^/\s]+/site-packages"),
     "command-python-config": re.compile(r"\bpython[\d.]*-config\b"),
     "venv": re.compile(r"\bpython[\d.]*t?\s+-m\s+venv\b"),
@@ -65,7 +65,7 @@ CARET, TILDE = re.compile(r"\^\s*(\d+)(?:\.(\d+))?(?:\.(\d+))?"), re.compile(r"~
 
 
 def needs_caveats(used: Used, to: NewImage) -> Iterator[Caveat]:
-    """Yield what containers of an old image ask for and use, and the new image is not for or does not have."""
+    """Yield caveats of what an old image's containers ask for or use and the new image does not offer."""
     old, installed = used.line.python, used.installed
     yield from _other_platform(used, to)
     yield from _lines_caveats(used.uses, used.uses, old, to, installed)
@@ -88,7 +88,7 @@ def needs_caveats(used: Used, to: NewImage) -> Iterator[Caveat]:
 def _lines_caveats(
     uses: Sequence[Use], around: Sequence[Use], old: PythonImage | None, to: NewImage, installed: Collection[str]
 ) -> Iterator[Caveat]:
-    """Yield what lines need, of a file or of a script that one of them starts."""
+    """Yield the needs of lines, which are a file's own or those of a script that it starts."""
     flavour = old.flavour if old else Flavour.UNKNOWN
     for use in (use for use in uses if use.runs):
         missing = _missing_programs(use, flavour, installed)
@@ -109,7 +109,7 @@ def _lines_caveats(
 
 
 def _missing_programs(use: Use, flavour: Flavour, installed: Collection[str]) -> dict[str, str]:
-    """Return the programs that a line runs, and only the old image has, with the package of each."""
+    """Return the programs that a line runs and that only the old image has, each with its package."""
     data = official()
     there: Mapping[str, str] = {Flavour.FULL: table().programs, Flavour.ALPINE: data["busybox"]}.get(flavour, {})
     missing = {}
@@ -131,7 +131,7 @@ def _is_there(program: str, package: str, installed: Collection[str]) -> bool:
 
 
 def _of_another_system(use: Use, flavour: Flavour, to: NewImage) -> Iterator[Caveat]:
-    """Yield what is of Alpine, of other systems than Debian, and the names of its other releases in lines for apt."""
+    """Yield what is for Alpine or other systems than Debian, and names of other Debian releases in lines for apt."""
     if flavour is Flavour.ALPINE and (APK.search(use.text) or BUSYBOX_OPTIONS.search(use.text)):
         said = "is written for Alpine: Debian has apt-get, useradd and groupadd"
         yield Caveat(use.line, said, Weight.BREAKS)
@@ -152,7 +152,7 @@ def _of_another_system(use: Use, flavour: Flavour, to: NewImage) -> Iterator[Cav
 def _packages(
     use: Use, names: Sequence[str], around: Sequence[Use], old: PythonImage | None, to: NewImage
 ) -> Iterator[Caveat]:
-    """Yield the packages, and the versions of some, that the new image's release has not, with what to write."""
+    """Yield packages and versions of packages that the new image's release lacks, with what to write instead."""
     if old is not None and (old.suite == to.suite or old.flavour is Flavour.ALPINE):
         return
     gone, versions = dict[str, str](), list[str]()
@@ -177,7 +177,7 @@ def _packages(
 
 
 def _zones(use: Use, old: PythonImage | None, to: NewImage, installed: Collection[str]) -> Iterator[Caveat]:
-    """Yield the names of time zones that only tzdata-legacy has now."""
+    """Yield the names of time zones that are now only in tzdata-legacy."""
     if (old and old.suite == to.suite) or "tzdata-legacy" in installed:
         return
     for zone in dict.fromkeys(TIME_ZONE.findall(use.full)):
@@ -189,7 +189,7 @@ def _zones(use: Use, old: PythonImage | None, to: NewImage, installed: Collectio
 
 
 def _brought(used: Used, required: Sequence[str]) -> Iterator[Caveat]:
-    """Yield the programs that nothing in the file installs, so that an image with more than Python had them."""
+    """Yield the programs that nothing in the file installs, so they came with an image that has more than Python."""
     lines = [use.full if use.runs else f"{use.keyword} {use.text}" for use in used.uses]
     installing = [part for line in lines for part in COMMANDS.split(line) if BRINGS.search(part)]
     for use in used.run:
@@ -204,17 +204,17 @@ def _brought(used: Used, required: Sequence[str]) -> Iterator[Caveat]:
 
 
 def _runs_command(command: str, text: str) -> bool:
-    """Return whether a text of the shell's runs a program."""
+    """Return whether a shell's text runs a program."""
     return re.search(rf"{AT_COMMAND}{re.escape(command)}(?=[\s\"';)]|$)", text, re.MULTILINE) is not None
 
 
 def difference_caveats(use: Use, to: NewImage, brought: Collection[str] = ()) -> Iterator[Caveat]:
-    """Yield what a line needs of python:X-slim that the new image does without and nothing brings, and the way out."""
+    """Yield what a line needs of python:X-slim that the new image lacks and nothing brings, and the way out."""
     for name, users in USERS.items():
         if name not in to.differences or name in brought or use.foreign:
             continue
         anywhere = name in {"libpython", "site-packages"}
-        # A free-threaded build differs in its version alone, which is in the list of paths.
+        # A free-threaded build differs only in its version, which is in the list of paths.
         if not (use.runs or anywhere) or (name == "site-packages" and to.free_threaded):
             continue
         text = NAMES_ALONE.sub("", use.text) if use.runs and name != "site-packages" else use.text
@@ -237,7 +237,7 @@ def _other_platform(used: Used, to: NewImage) -> Iterator[Caveat]:
 
 
 def _refusals(demands: Sequence[Demand], to: NewImage) -> Iterator[Caveat]:
-    """Yield that an installer ends because the project does not admit the new image's Python."""
+    """Yield a caveat if an installer will end because the project does not admit the new image's Python."""
     for demand in demands:
         if not _admits(demand.versions, to.version or to.python.rstrip("t")):
             said = f"{demand.where}: {demand.key} is {demand.versions}, which {to.version} is not"
@@ -245,7 +245,7 @@ def _refusals(demands: Sequence[Demand], to: NewImage) -> Iterator[Caveat]:
 
 
 def _packages_needs(use: Use, lines: Sequence[FileLine], used: Used, to: NewImage) -> Iterator[Caveat]:
-    """Yield what packages of Python's, which a line installs by these lines of files, need."""
+    """Yield the needs of Python packages that a line installs from these lines of files."""
     old = used.line.python
     full = old is not None and (old.flavour is Flavour.FULL or old.copied)
     git = official()["unnamed"]["git"] if full and "git" not in used.installed else None
@@ -258,7 +258,7 @@ def _packages_needs(use: Use, lines: Sequence[FileLine], used: Used, to: NewImag
 
 
 def _admits(text: str, version: str) -> bool:
-    """Return whether a requirement, of the standard's form or poetry's, admits a version; one of no form admits all."""
+    """Return whether a requirement in the standard's form or poetry's admits a version; any other form admits all."""
     for part in text.split("||"):
         try:
             if SpecifierSet(_standard(part)).contains(version, prereleases=True):
@@ -269,7 +269,7 @@ def _admits(text: str, version: str) -> bool:
 
 
 def _standard(text: str) -> str:
-    """Return a requirement of poetry's in the standard's form."""
+    """Return a poetry requirement in the standard's form."""
     parts = []
     for part in (part.strip() for part in text.split(",")):
         if match := CARET.fullmatch(part):

@@ -1,4 +1,4 @@
-"""What takes another Python than the image's: installers, environments, steps of a workflow and Debian's packages."""
+"""Finds what uses another Python than the image's: installers, environments, workflow steps, Debian packages."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.image_names import NewImage, PythonImage
 from interlock.swap.uses import AT_COMMAND, FEATURE, STEP, Use, Used
 
-# What makes uv take another interpreter although the image names its own in UV_PYTHON.
+# What makes uv use another interpreter although the image names its own in UV_PYTHON.
 UV_OTHER = re.compile(
     r"\buv\s+python\s+(?:install|pin)\b|--managed-python\b|UV_MANAGED_PYTHON=|UV_PYTHON_PREFERENCE=\"?only-managed"
 )
 UV_VERSION = re.compile(r"(?:/uv:|\buv==)([0-9]{1,9})\.([0-9]{1,9})")
-FIRST_UV = (0, 5)  # that knows the names of free-threaded builds
-# What brings a Python of its own, where PATH has it first.
+FIRST_UV = (0, 5)  # the first that knows the names of free-threaded builds
+# What brings its own Python and puts it first in PATH.
 OTHER_PATH = re.compile(
     r"(?<!\S)PATH[=\s]\"?[^\s:$]*(?:conda|mamba|miniforge|/\.?pyenv/|/\.pixi/|/mise/|/\.?asdf/)[^\s:]*"
 )
@@ -31,7 +31,7 @@ OTHERS_RUN = re.compile(
     r"|(?=[^\s;&|(`]*(?:conda|mamba|miniforge|/\.pixi/))[^\s;&|(`]*/bin/(?:python|pip)[\d.]*)",
     re.MULTILINE,
 )
-# Which Python these take is in files of the project, as tests/proofs/test_installers.py has it of the real ones.
+# Files of the project say which Python these use; tests/proofs/test_installers.py checks the real installers.
 PROJECTS_CHOICE = {
     "pdm": (
         "fetches another Python where .python-version is not {0} (ENV PDM_USE_PYTHON_VERSION=0 leaves that file aside) "
@@ -42,33 +42,33 @@ PROJECTS_CHOICE = {
     "tox": "ends or skips where tox.ini's environments name another Python (py312, basepython): name {0} there",
     "nox": "ends or skips where the noxfile's sessions name another Python: name {0} there",
 }
-# Where a program of Python's is called: by its name, as a module, or by uvx.
+# Where a Python program is called: by its name, as a module, or by uvx.
 CALLED = rf"(?:{AT_COMMAND}{IN_FOLDER}|\s-m\s+|\buvx\s+(?:--\S+\s+)*)"
 INSTALLER = re.compile(
     rf"{CALLED}(?:(tox|nox)(?![\w.=/-])|(pdm|pipenv|hatch)"
     r"\s+(?:-\S+\s+)*(?:install|sync|update|add|lock|run|build|env|venv|test|shell|export)\b)",
     re.MULTILINE,
 )
-# What leaves the project's choice aside.
+# What overrides the project's choice.
 CHOSEN = re.compile(r"\b(?:PDM_USE_PYTHON_VERSION=\"?(?:0|false)|PDM_PYTHON=|PIPENV_PYTHON=|HATCH_PYTHON=)", re.I)
-# Features of a devcontainer that put a Python of their own first in PATH.
+# Features of a devcontainer that put their own Python first in PATH.
 OTHER_FEATURE = re.compile(r".*/(?:python|conda|anaconda|miniforge)(?:[:@].*)?")
-# Actions of GitHub's that bring a Python, by what of it comes first.
+# GitHub actions that bring a Python, by what they put first in PATH.
 FIRST_IN_PATH = re.compile(r"(?:[\w.-]+/setup-python|pdm-project/setup-pdm|deadsnakes/action)@")
 OWN_ENVIRONMENT = re.compile(r"(?:conda-incubator/setup-miniconda|mamba-org/setup-micromamba|prefix-dev/setup-pixi)@")
 SETUP_UV = re.compile(r"astral-sh/setup-uv@.*\bpython-version=(\S+)")
 PATH_STAYS = "update-environment=false"
 DEBIAN_PYTHON = {"bookworm": "3.11", "trixie": "3.13"}
-# Of Debian, with its own libpython, and that itself.
+# Debian packages that embed Debian's libpython, and libpython itself.
 EMBEDDING = re.compile(r"(?:uwsgi-plugin-(?:asyncio-)?python3|libapache2-mod-wsgi-py3)(?:=\S*)?")
 LIBPYTHON = re.compile(r"libpython3(?:\.\d+)?(?:-dev)?(?:=\S*)?")
-# Debian's packages of one Python, and what other programs run it by, whatever comes first in PATH.
+# Debian's packages of one Python, and the packages that run it whatever comes first in PATH.
 DEBIANS = re.compile(r"(?:lib)?python(3\.\d+)(?:-[a-z-]+)?(?:=\S*)?")
-# pip and uv, told the Python to fetch wheels for.
+# pip and uv with an option for the Python to fetch wheels for.
 FETCH = re.compile(r"\b((?:uv\s+)?pip[\d.]*\s+(?:--\S+\s+)*(?:install|download|wheel|sync|compile))\b([^;&|\n]*)")
 FETCH_FOR = re.compile(r"(?<!\S)--(python-version|abi|platform|python-platform)[=\s]\s*[\"']?([\w.-]+)")
 NOT_FOR_DEBIAN = re.compile(r"musllinux|macosx|win|.*-(?:musl|darwin|windows)|macos")
-# tox and nox, told an environment that is named after a Python.
+# tox and nox with an environment that is named after a Python.
 NAMED_ENVIRONMENT = re.compile(
     CALLED + r"((?:tox|nox)\b[^;&|\n]*?(?:(?:[\s,=]|-e)py(?P<digits>[23]\d{1,2}t?)\b|-(?P<dotted>[23]\.\d+t?)\b"
     r"|\s(?:-p|--pythons?|--force-pythons?|-P)[=\s](?P<option>[23]\.\d+t?)\b))",
@@ -77,7 +77,7 @@ NAMED_ENVIRONMENT = re.compile(
 
 
 def other_pythons(used: Used, to: NewImage) -> Iterator[Caveat]:
-    """Yield which lines take another Python than the new image's, or ask for one that it has not."""
+    """Yield the lines that use another Python than the new image's, or ask for one that it lacks."""
     old = used.line.python
     for use in used.uses:
         yield from _other_pythons(use, to)
@@ -91,7 +91,7 @@ def other_pythons(used: Used, to: NewImage) -> Iterator[Caveat]:
 
 
 def _other_pythons(use: Use, to: NewImage) -> Iterator[Caveat]:
-    """Yield where uv, poetry, conda and others are told to take another Python than the image's."""
+    """Yield where uv, poetry, conda and others are told to use another Python than the image's."""
     if match := UV_OTHER.search(use.text):
         said = f"{match[0]}: uv takes a Python of its own, or ends, because the image forbids downloads: leave it out"
         yield Caveat(use.line, said, Weight.BREAKS)
@@ -119,7 +119,7 @@ def _other_pythons(use: Use, to: NewImage) -> Iterator[Caveat]:
 
 
 def _projects_choices(uses: Sequence[Use], to: NewImage) -> Iterator[Caveat]:
-    """Yield the installers that take the Python that a file of the project names."""
+    """Yield the installers that use the Python that a file of the project names."""
     chosen = {match[0].partition("_")[0].lower() for use in uses for match in CHOSEN.finditer(use.text)}
     for use in uses:
         told = OTHERS_ASK.search(use.text) or NAMED_ENVIRONMENT.search(use.text)
@@ -153,7 +153,7 @@ def _of_a_step(use: Use, to: NewImage) -> Iterator[Caveat]:
 
 
 def _debians(use: Use, to: NewImage) -> Iterator[Caveat]:
-    """Yield the packages of Debian's Python: those of another release's, and those that run it."""
+    """Yield the packages of Debian's Python: those of another release, and those that run it."""
     own = DEBIAN_PYTHON.get(to.suite)
     packages = use.packages_as_written
     versions = {word: package[1] for word in packages if (package := DEBIANS.fullmatch(word))}
@@ -172,7 +172,7 @@ def _debians(use: Use, to: NewImage) -> Iterator[Caveat]:
 
 
 def _fetched_for_another(use: Use, to: NewImage) -> Iterator[Caveat]:
-    """Yield where pip or uv is told a Python, or a system, for which wheels are fetched."""
+    """Yield where pip or uv is told to fetch wheels for a certain Python or system."""
     plain = to.python.rstrip("t")
     pypy = to.implementation != "python"
     tag = f"cp{to.python.replace('.', '')}"
@@ -201,7 +201,7 @@ def _minor(version: str) -> str:
 
 
 def _named_environments(use: Use, old: PythonImage | None, to: NewImage) -> Iterator[Caveat]:
-    """Yield where tox or nox is told an environment of the Python that is swapped."""
+    """Yield where tox or nox is told to use an environment of the Python that is swapped."""
     for command in NAMED_ENVIRONMENT.finditer(use.text):
         digits = command["digits"]
         version = f"{digits[0]}.{digits[1:]}" if digits else command["dotted"] or command["option"]

@@ -1,7 +1,7 @@
 """Versions of Python in paths, commands and names of wheels: which of them a swap breaks, and what they become.
 
-Only a Dockerfile's are edited. Whose Python such a version is decides whether a swap breaks it: what COPY takes from
-another stage, or a mount reads there, is that stage's; all else is the stage's own that the instruction stands in.
+Only those of a Dockerfile are edited. A swap breaks a version if it swaps the Python that the version belongs to: for
+what COPY takes from another stage, or a mount reads there, that stage's; for all else, that of the instruction's stage.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from interlock.swap.instructions import Instruction, Span, line_of
 from interlock.swap.manifests import ImageManifest, ParsedFile
 from interlock.swap.variables import NoValue, expand
 
-# Suffixes of Debian packages and of image tags: these versions are not python:X's, so they stay.
+# Suffixes of Debian packages and of image tags. These versions are not those of python:X, so they stay.
 PACKAGE = r"(?!-(?:dev|venv|distutils|minimal|full|dbg|tk|doc|examples|slim|alpine|bookworm|bullseye|trixie)\b)"
 ONE_VARIABLE = r"\$(?:\{[A-Za-z_]\w*(?:[%#:/][^\s{}]*)?\}|[A-Za-z_]\w*)"
 VARIABLE = rf"(?:\d+\.{ONE_VARIABLE}|{ONE_VARIABLE}(?:\.(?:{ONE_VARIABLE}|\d+))?)"
@@ -30,23 +30,23 @@ VERSION_TOKEN = re.compile(
     rf"|(?:(?<=--python )|(?<=--python=)|(?<=[ \t]-p )|(?<=UV_PYTHON=))(?P<option>\d+\.\d+t?|{VARIABLE})"
     r"(?![A-Za-z0-9_.])"
 )
-# Where Debian's own Python is.
+# Folders of Debian's own Python.
 SYSTEM = ("/usr/lib/", "/usr/bin/", "/usr/include/", "/usr/share/")
-# What says that a linker's `-lpython3.X` is Debian's too.
+# Shows that a linker's `-lpython3.X` is Debian's too.
 SYSTEM_HEADERS = "-I/usr/include/python"
-# Where a Python is that was brought along.
+# Folders of a Python that was brought along.
 BROUGHT = re.compile(r"/[^/\s]*(?:conda|mamba|miniforge)|/\.?pyenv/")
-# What is in front of a path in a word; and how far around a version the word is read (PATH_MAX of Linux).
+# What may precede a path in a word, and how far around a version the word is read (Linux's PATH_MAX).
 BEFORE_PATH = ":=,;()\"'"
 LONGEST_PATH = 4096
 # Package names, some of which contain a version.
 INSTALLED = re.compile(
     r"\b(?:apt-get|apt|aptitude|apk|dnf|microdnf|yum|tdnf|zypper)\b[^;&|]*\b(?:install|add)\b[^;&|]*"
 )
-# Instructions that no program reads.
+# Instructions whose text no program uses as a path.
 WITHOUT_PATHS = frozenset({"FROM", "LABEL", "MAINTAINER", "EXPOSE", "STOPSIGNAL", "USER"})
 DIGITS = re.compile(r"(\d)(\d+)")
-# What is above the first stage may be meant for any stage.
+# Stands for the stage of what is above the first one, which may be meant for any stage.
 ANY_STAGE = -1
 
 
@@ -63,12 +63,12 @@ class FoundVersion:
 
 @dataclass(frozen=True)
 class VersionToken:
-    """A version in the text, the word around it, the stage whose Python it is, and what becomes of it."""
+    """A version in the text, the word around it, the stage that its Python belongs to, and what becomes of it."""
 
     match: re.Match[str]
     word: str
     owner: int | None  # the root stage, or ANY_STAGE; None for files of other images or of the build context
-    context: bool  # in the name of a file that COPY or ADD takes from the build context
+    context: bool  # whether it is in the name of a file that COPY or ADD takes from the build context
     change: FoundVersion | None = None  # None if no swap breaks it
 
     @property
@@ -88,7 +88,7 @@ class VersionToken:
         return self.match["wheel"] or self.match["module"]
 
     def version(self, values: Mapping[str, str]) -> str | None:
-        """Return the version as in image names: 3.12, 3.14t; None for a variable without a known value."""
+        """Return the version as image names have it, such as 3.12 or 3.14t; None for a variable of unknown value."""
         if self.compiled:
             digits = DIGITS.search(self.compiled)
             return f"{digits[1]}.{digits[2]}{'t' if self.compiled.endswith('t') else ''}" if digits else None
@@ -99,7 +99,7 @@ class VersionToken:
 
 
 def _plain_version(match: re.Match[str]) -> str | None:
-    """Return the version where it is written with a point, or its variable."""
+    """Return the version if it is written with a point, or its variable."""
     return match["version"] or match["script_version"] or match["option"]
 
 
@@ -143,7 +143,7 @@ def _packages(text: str, instruction: Instruction) -> list[Span]:
 
 
 def _word(text: str, at: int, piece: Span) -> Span:
-    """Return the span of the word, between blanks, around a position; of a longer one than any path a part."""
+    """Return the span of the word, between blanks, around a position; only a part if it is longer than any path."""
     first, last = max(piece.start, at - LONGEST_PATH), min(piece.end, at + LONGEST_PATH)
     start = max(first, *(text.rfind(blank, first, at) + 1 for blank in " \t"))
     ends = [end for blank in " \t" if (end := text.find(blank, at, last)) >= 0]
@@ -151,7 +151,7 @@ def _word(text: str, at: int, piece: Span) -> Span:
 
 
 def _source(stage: Stage | None, instruction: Instruction, at: int) -> tuple[int | None, bool]:
-    """Return whose Python the file at this position is of, and whether it is from the build context."""
+    """Return which stage's Python the file at this position belongs to, and whether it is from the build context."""
     if stage is None:
         return ANY_STAGE, False
     copied = instruction.keyword in {"COPY", "ADD"} and at < instruction.target
@@ -198,7 +198,7 @@ def _in_scopes(manifest: ImageManifest, chosen: Sequence[int], to: NewImage) -> 
 def _versioned_instructions(
     dockerfile: Dockerfile, chosen: Collection[Stage], to: NewImage
 ) -> list[VersionedInstruction]:
-    """Return the instructions of which a swap of the chosen stages breaks a version, with all their versions."""
+    """Return the instructions in which a swap of the chosen stages breaks a version, with all their versions."""
     old: dict[int | None, str | None]
     old = {stage.index: stage.python.python if stage.python else None for stage in chosen}
     old[ANY_STAGE] = next(iter(old.values()), None)
@@ -221,7 +221,7 @@ def _versioned_instructions(
 
 
 def _breaks(token: VersionToken, version: str | None, old: Mapping[int | None, str | None]) -> bool:
-    """Return whether a version is that of a swapped stage's image (any version if the image's name has none)."""
+    """Return whether a version belongs to a swapped stage's image (any version if the image's name has none)."""
     brought = token.context and version in old.values()
     return version is not None and (brought or (token.owner in old and old[token.owner] in {None, version}))
 

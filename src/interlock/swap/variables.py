@@ -1,4 +1,4 @@
-"""Variables in the words of users' files: `$A`, `${A}`, `${A:-default}` with its like, and `${A%.*}` with its like."""
+"""Variables in the words of users' files: `$A`, `${A}`, and forms such as `${A:-default}` and `${A%.*}`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 BRACE = re.compile(r"[{}]")
-# A word with more references, which may be within each other, is no image's name: it is taken as it stands.
+# A word with more references, which may be nested, is not an image's name, and is taken as it stands.
 MOST_REFERENCES = 100
 VARIABLE_OPERATOR = re.compile(r":?[-+?]|##?|%%?|//?")
-# ARGs that double each other have values of any length, which name nothing.
+# ARGs that double each other can have values of any length; such a value names nothing.
 LONGEST_VALUE = 4096
-# What a pattern is looked for in, and how many stars it has: no version has more.
+# The longest text that a pattern is matched with, and the most stars of a pattern. No version needs more.
 LONGEST_MATCHED, MOST_STARS = 200, 1
 
 
@@ -54,7 +54,7 @@ class Variable:
         raise NoValue(self.name)
 
     def _without_pattern(self, value: str, operand: str) -> str:
-        """Return the value without what a pattern fits at its start or end, or with something in place of it."""
+        """Return the value without a match of the pattern at its start or end, or with the match replaced."""
         pattern, _, new = operand.partition("/") if self.operator[0] == "/" else (operand, "", "")
         if len(value) > LONGEST_MATCHED or pattern.count("*") > MOST_STARS or not pattern:
             raise NoValue(self.name)
@@ -70,7 +70,7 @@ class Variable:
 
 
 def variables(word: str) -> list[Variable]:
-    """Return the references in a word, without those within another one's default; none of a word with too many."""
+    """Return the references in a word, except those in another one's default; none if there are too many."""
     if word.count("$") > MOST_REFERENCES:
         return []
     references, at = [], 0
@@ -87,7 +87,7 @@ def variables(word: str) -> list[Variable]:
 
 
 def expand(word: str, values: Mapping[str, str]) -> str:
-    """Return the word with its variables expanded; raise NoValue for the first without a value that is short enough."""
+    """Return the word with its variables expanded; NoValue for the first without a value, or with one too long."""
     text, at = "", 0
     for variable in variables(word):
         text += word[at : variable.start] + variable.value(values)
@@ -98,7 +98,7 @@ def expand(word: str, values: Mapping[str, str]) -> str:
 
 
 def sole_variable(word: str) -> Variable | None:
-    """Return the variable if the word is nothing else; None otherwise."""
+    """Return the variable if the word is only that; else None."""
     first = next(iter(variables(word)), None)
     return first if first is not None and (first.start, first.end) == (0, len(word)) else None
 
@@ -120,7 +120,7 @@ def _read_variable(word: str, at: int, closed: Mapping[int, int]) -> Variable | 
 
 
 def _closing_braces(word: str) -> dict[int, int]:
-    """Return the position of the brace that closes each one that is closed."""
+    """Return for each opening brace that is closed the position of its closing brace."""
     closed, opened = dict[int, int](), list[int]()
     for match in BRACE.finditer(word):
         if match[0] == "{":
@@ -131,9 +131,9 @@ def _closing_braces(word: str) -> dict[int, int]:
 
 
 def name_pattern(parts: Sequence[str]) -> re.Pattern[str]:
-    """Return the pattern of a name that has these parts in their order, with a character or more between each two."""
+    """Return the pattern of a name with these parts in their order, with at least one character between each two."""
     first, *further = map(re.escape, parts)
-    # Each part where it comes first: nothing is gained by looking for it again further on.
+    # Each part matches where it comes first (atomic groups): looking for it further on gains nothing.
     between = "".join(f"(?>.+?{part})" for part in further[:-1])
     return re.compile(first + between + "".join(f".+{part}" for part in further[-1:]), re.DOTALL)
 

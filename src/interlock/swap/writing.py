@@ -1,4 +1,4 @@
-"""Users' files are read and replaced whole, one or many: whatever ends the writing, a revert finds no half file."""
+"""Reads users' files and replaces them whole: whatever ends the writing, a revert finds no half-written file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from interlock.untrusted import printable_name
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 QUOTED_IN_DIFF = re.compile(r'[\x00-\x1f\x7f"\\]')
-# The new text of a file until it takes its place; one whose writer was killed stays until the next write.
+# The name of a file's new text until it takes the file's place. If the writer is killed it stays until the next write.
 TEMPORARY = re.compile(r"\..+\.interlock-[a-z0-9_]{8}")
 
 
@@ -32,7 +32,7 @@ class FileChange:
 
     @property
     def diff(self) -> str:
-        """Return a unified diff, for `patch`; lines end with a line feed alone."""
+        """Return a unified diff for `patch`; only a line feed ends a line."""
         name = _name_in_diff(str(self.path))
         old, new = (LINE.findall(text) for text in (self.before, self.after))
         lines = difflib.unified_diff(old, new, name, name)
@@ -40,7 +40,7 @@ class FileChange:
 
 
 def _name_in_diff(name: str) -> str:
-    """Return a name as `patch` reads it: in quotes if it ends the line or has quotes, and ended if it has blanks."""
+    """Return a name for `patch`: in quotes if it has line ends or quotes, and with an end mark if it has blanks."""
     if QUOTED_IN_DIFF.search(name):
         quoted = QUOTED_IN_DIFF.sub(lambda sign: "\\" + format(ord(sign[0]), "03o"), name)
         return f'"{quoted}"'
@@ -69,8 +69,8 @@ def read_file(path: Path) -> str:
 def replace_files(changes: Sequence[FileChange]) -> None:
     """Replace all files; their modes, owners, attributes and symbolic links to them stay.
 
-    All new texts are on disk, and no file is changed, before the first one takes its place. So a full disk or a folder
-    that may not be written changes nothing, and a kill leaves each file whole, as it was or as it is after.
+    All new texts are on disk before the first one takes its place. So a full disk or a read-only folder changes
+    nothing, and a kill leaves each file whole, either old or new.
     """
     with ExitStack() as temporaries:
         ready = [(change, *temporaries.enter_context(_written_beside(change))) for change in changes]
@@ -130,8 +130,8 @@ def _take_over(source: Path, status: os.stat_result, descriptor: int) -> None:
         os.fchown(descriptor, status.st_uid, status.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
     names = list[str]()
-    with suppress(OSError):  # a file system without attributes
+    with suppress(OSError):  # the file system may have no attributes
         names = os.listxattr(source)
     for name in names:
-        with suppress(OSError):  # the system sets its own attributes itself
+        with suppress(OSError):  # some attributes only the system itself can set
             os.setxattr(descriptor, name, os.getxattr(source, name))

@@ -1,4 +1,4 @@
-"""The image lines of compose files, Kubernetes manifests and pipelines of GitHub's, GitLab's and others."""
+"""The image lines of compose files, Kubernetes manifests and pipelines of GitHub, GitLab and others."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from interlock.swap.uses import STEP, Use
 # Keys with containers in Kubernetes' own kinds and in those of Argo, Knative and Tekton.
 LISTS_OF_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers", "sidecars", "steps"})
 CONTAINERS = frozenset({"container", "script"})
-# Where a swap ends with a refusal rather than after minutes.
+# Limits beyond which a swap refuses a file, because reading it would take minutes.
 MOST_YAML, MOST_NESTED = 100_000, 200
 BRACKET = re.compile(r"[\[\]{}]")
 FLOW_QUOTES = frozenset({"'", '"'})
 # An anchor or a tag, which the parser counts as part of the value after it.
 PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
-# Keys with what is run, those together that are parts of one command, and what is between the texts of a list.
+# Keys of what is run, grouped if they are parts of one command, and what joins the texts of a list.
 RUN_KEYS = (
     (("entrypoint", "command", "args"), " "),
     (("test",), " "),
     *(((key,), "\n") for key in ("run", "script", "commands", "source", "before_script", "after_script")),
 )
-# Where a pod says which nodes it is for, and a job which runners, with the names of those for ARM.
+# The key by which a pod names its nodes' architecture, and a job's key for its runners, with the names for ARM.
 ARCHITECTURE = "kubernetes.io/arch"
 RUNNERS = ("runs-on", "tags")
 RUNNER_OF_ARM = re.compile(r"(?:^|-)(?:arm64|arm|aarch64)(?:-|$)", re.IGNORECASE)
@@ -61,7 +61,7 @@ def read_manifest(text: str, file: str) -> ImageManifest:
 
 
 def _no_manifest_error(documents: Sequence[Node], file: str) -> SwapError:
-    """Return the error of YAML that is of no known kind; a template's values that name Python are told."""
+    """Return the error for YAML of an unknown kind, which names a template's values that name Python."""
     for named in _other_images(documents, [], VALUES_FIELD):
         return SwapError(
             file=f"{file}:{named.line}",
@@ -76,7 +76,7 @@ def _no_manifest_error(documents: Sequence[Node], file: str) -> SwapError:
 
 
 def require_values_unchanged(before: ImageManifest, after: str, chosen: Sequence[int], file: str) -> None:
-    """Raise SwapError if edits change any other value: a comment within a string of several lines is part of it."""
+    """Raise SwapError if edits change another value, as a comment does within a string of several lines."""
     entries = read_manifest(after, file).entries
     old, new = _values(before.text, file), _values(after, file)
     swapped = {
@@ -94,11 +94,11 @@ def require_values_unchanged(before: ImageManifest, after: str, chosen: Sequence
 
 
 def _values(text: str, file: str) -> list[str]:
-    """Return every scalar value of the file, in order; what an alias repeats once."""
+    """Return every scalar value of the file, in order; values that aliases repeat come once."""
     return [node.value for node in _below(_documents(text, file), set()) if isinstance(node, ScalarNode)]
 
 
-# Of the parser, besides what it says of a line: `%YAML 9.9`, and comments that meet where it moves one of them.
+# What the parser raises besides errors with a line: for `%YAML 9.9`, or for comments that meet when it moves one.
 FAILURES = (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError, NotImplementedError)
 
 
@@ -111,7 +111,7 @@ def _documents(text: str, file: str) -> list[Node]:
         raise _yaml_error(file, "it is nested too deeply")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ReusedAnchorWarning)  # it would be printed, with lines of the file
+            warnings.simplefilter("ignore", ReusedAnchorWarning)  # else it is printed, with lines of the file
             return list(YAML(typ="rt", pure=True).compose_all(text))
     except RecursionError:
         raise _yaml_error(file, "it is nested too deeply") from None
@@ -129,7 +129,7 @@ def _yaml_error(where: str, problem: str) -> SwapError:
 
 
 def _below(nodes: Sequence[Node], seen: set[int]) -> Iterator[Node]:
-    """Yield nodes and all below them, each once, whatever aliases repeat; and none of those that were seen before."""
+    """Yield nodes and all below them, each once even if aliases repeat it, except those seen before."""
     left = [*reversed(nodes)]
     while left:
         node = left.pop()
@@ -145,7 +145,7 @@ def _mappings(nodes: Sequence[Node], seen: set[int]) -> list[MappingNode]:
 
 
 def _pairs(node: Node | None) -> list[tuple[Node, Node]]:
-    """Return the keys and values of a mapping; nothing of anything else."""
+    """Return the keys and values of a mapping; nothing for any other node."""
     return node.value if isinstance(node, MappingNode) else []
 
 
@@ -165,7 +165,7 @@ def _get(node: Node | None, key: str, seen: set[int] | None = None) -> Node | No
 
 
 def _service_images(services: Iterable[Node]) -> Iterator[NamedImage]:
-    """Yield the images of services without `build`: with it, `image` names the result of the build."""
+    """Yield the images of services without `build`; if there is a `build`, `image` names its result."""
     for key, service in (pair for node in services for pair in _pairs(node)):
         image = _get(service, "image")
         if isinstance(image, ScalarNode) and _get(service, "build") is None:
@@ -184,7 +184,7 @@ def _built(services: Iterable[Node]) -> Iterator[Caveat]:
 
 
 def _chosen_by_build(build: Node) -> Iterator[Caveat]:
-    """Yield the arguments and contexts of a build that name a Python image: they count more than its Dockerfile."""
+    """Yield a build's arguments and contexts that name a Python image, which override its Dockerfile."""
     for field, value in _fields(build, "", set()):
         image = str(value.value).rpartition("=")[2].removeprefix("docker-image://")
         named = re.match("args|additional_contexts", field) and re.search("[:@]", image) and " " not in image
@@ -201,7 +201,7 @@ def _build_file(build: Node) -> str:
     return f"{place}{dockerfile.value if dockerfile is not None else 'Dockerfile'}"
 
 
-# Where images stand that are not swapped: of resources of others, of a job's services, of a step of GitHub's.
+# Fields with images that are not swapped: of third-party resources, of a job's services, of a GitHub step.
 OTHER_FIELD = re.compile(
     r"(?:.*\.)?(?:.*image(?:\.name)?|services(?:\.name)?|uses|images\.(?:newName|name)|params\.default|docker\.image)"
 )
@@ -212,7 +212,7 @@ STEPS_IMAGE = "docker://"
 def _other_images(
     documents: Iterable[Node], swapped: Iterable[NamedImage], field: re.Pattern[str] = OTHER_FIELD
 ) -> tuple[Caveat, ...]:
-    """Return where documents name Python in other fields than those found."""
+    """Return where documents name Python in fields other than the swapped ones."""
     taken, stays = {id(image) for _, image, _ in swapped}, list[Caveat]()
     for path, value in (scalar for document in documents for scalar in _fields(document, "", {*taken})):
         image = str(value.value)
@@ -227,7 +227,7 @@ def _other_images(
 
 
 def _fields(node: Node, path: str, seen: set[int]) -> Iterator[tuple[str, ScalarNode]]:
-    """Yield the scalars below a mapping, with their keys joined by dots; what an alias repeats once."""
+    """Yield the scalars below a mapping, with their keys joined by dots; those that aliases repeat come once."""
     if id(node) in seen:
         return
     seen.add(id(node))
@@ -241,7 +241,7 @@ def _fields(node: Node, path: str, seen: set[int]) -> Iterator[tuple[str, Scalar
             yield from _fields(value, path, seen)
 
 
-# Keys of a GitLab file's top level that are no jobs.
+# Top-level keys of a GitLab file that are not jobs.
 GITLAB_KEYS = frozenset({"default", "include", "stages", "variables", "workflow", "spec", "services", "cache"})
 
 
@@ -250,13 +250,13 @@ def _is_github(document: Node) -> bool:
 
 
 def _is_ci(document: Node) -> bool:
-    """Return whether a document is a workflow of GitHub's or a pipeline of GitLab's: a job there has a script."""
+    """Return whether a document is a GitHub workflow or a GitLab pipeline; in the latter a job has a script."""
     of_gitlab = any(_get(job, "script") is not None for _, job in _pairs(document))
     return of_gitlab or _is_github(document) or any(True for _ in _circle_images(document))
 
 
 def _items(node: Node | None) -> list[tuple[str | None, Node]]:
-    """Return what a mapping has with its keys, or what a list has with its `name`."""
+    """Return a mapping's values with their keys, or a list's items with their `name`."""
     items = node.value if isinstance(node, SequenceNode) else []
     named = [(next(iter(_texts(_get(item, "name"))), None), item) for item in items]
     return [*((str(key.value), value) for key, value in _pairs(node)), *named]
@@ -283,7 +283,7 @@ def _steps(document: Node) -> list[NamedImage]:
 
 
 def _job_images(document: Node) -> Iterator[NamedImage]:
-    """Yield the images that jobs of GitHub's or GitLab's run in, and those of GitLab's whole file."""
+    """Yield the images that GitHub or GitLab jobs run in, and those of a whole GitLab file."""
     if images := [*_circle_images(document)]:
         yield from images
         return
@@ -302,7 +302,7 @@ def _job_images(document: Node) -> Iterator[NamedImage]:
 
 
 def _containers(node: MappingNode) -> Iterator[Node]:
-    """Yield the containers that a mapping has itself: those of a pod, or of a template."""
+    """Yield the containers that a mapping itself has: those of a pod or a template."""
     for key, value in node.value:
         if str(key.value) in LISTS_OF_CONTAINERS and isinstance(value, SequenceNode):
             yield from value.value
@@ -340,7 +340,7 @@ def _entries(text: str, documents: Sequence[Node], images: list[NamedImage], fil
 
 
 def _platforms(documents: Sequence[Node]) -> dict[int, list[str]]:
-    """Return the platforms of containers and jobs that are meant for nodes or runners of an architecture."""
+    """Return the platforms of containers and jobs that are meant for nodes or runners of certain architectures."""
     platforms: dict[int, list[str]] = {}
     for node in _mappings(documents, set()):
         if any(RUNNER_OF_ARM.search(runner) for key in RUNNERS for runner in _texts(_get(node, key))):
@@ -378,7 +378,7 @@ def _uses(scope: Node, others: set[int]) -> Iterator[Use]:
 
 
 def _texts(node: Node | None) -> list[str]:
-    """Return a text, or those of a list."""
+    """Return a text as a list, or the texts of a list."""
     parts = node.value if isinstance(node, SequenceNode) else [node]
     return [str(part.value) for part in parts if isinstance(part, ScalarNode)]
 

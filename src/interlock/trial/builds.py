@@ -1,7 +1,7 @@
 """The images of a trial: the user's Dockerfile with its own images, and with a variant's in place of them.
 
-BuildKit takes a variant's image for the name in FROM, and the file stays as it is. Other builders, and files with
-versions in their paths, need a copy as `interlock swap` would write it. Such a file can also be built and started once,
+BuildKit can replace the image named in FROM by a variant's, and the file stays as it is. Other builders, and files with
+versions in their paths, need a copy as `interlock swap` would write it. Such a copy can also be built and started once,
 without tests and load, before anybody relies on it.
 """
 
@@ -35,7 +35,7 @@ from interlock.swap.writing import read_file
 
 @dataclass(frozen=True)
 class Candidate:
-    """A variant (in a mode) to try: what was built of it, and the Dockerfile on its image."""
+    """A variant (in a mode) to try: its image, and the Dockerfile on that image."""
 
     label: str
     variant: Variant
@@ -65,7 +65,7 @@ class TriedRow:
 
     @property
     def is_tried(self) -> bool:
-        """Return whether it is proved: it has an image, and its mode can be set from outside."""
+        """Return whether it can be proved: it has an image, and its mode can be set from outside."""
         return self.image.outcome.state is State.OK and not (self.mode and self.mode.options)
 
     @property
@@ -73,7 +73,7 @@ class TriedRow:
         return self.mode.environment if self.mode else {}
 
     def note(self, **changes: Any) -> None:
-        """Add to what is known of it."""
+        """Change what is known of it."""
         self.about = self.about.model_copy(update=changes)
 
 
@@ -96,7 +96,7 @@ class Builds:
             raise BuildError(file=str(self.recipe.dockerfile), found=problem, todo=error.todo) from None
 
     def row(self, candidate: Candidate) -> TriedRow:
-        """Build a variant's copy; if that fails its rows have failed."""
+        """Build a variant's copy; if that fails, its rows have failed too."""
         name, mode, copy = candidate.variant.name, candidate.mode, candidate.copy
         if name not in self.made:
             self.made[name] = self._built(candidate)
@@ -106,7 +106,7 @@ class Builds:
         return TriedRow(candidate.label, self.made[name], about, mode)
 
     def _built(self, candidate: Candidate) -> Built:
-        # What its Dockerfile names is in the record, in place of a tag of its own.
+        # The record has the image that its Dockerfile names, in place of a tag of its own.
         image = candidate.built
         kept = ("variant", "outcome", "tag", "version", "passed_over")
         parent = Built(**{key: getattr(image, key) for key in kept})
@@ -139,7 +139,7 @@ class Builds:
 
 @dataclass(frozen=True)
 class Copy:
-    """What is built in place of the user's own recipe: the same with a variant's image."""
+    """What is built in place of the user's own recipe: the same, on a variant's image."""
 
     recipe: Recipe
     changes: tuple[str, ...]  # the lines of a diff, or the options
@@ -172,7 +172,7 @@ def changes(before: str, after: str) -> list[str]:
     return [line for line in diff if not line.startswith(("---", "+++"))]
 
 
-# What only BuildKit builds, by what an instruction has.
+# Flags of instructions that only BuildKit builds.
 NEEDS_BUILDKIT = re.compile(r"--(?:mount|network|security|link|parents|exclude)\b")
 
 
@@ -189,14 +189,14 @@ def require_builder(builder: UserBuilder, recipe: Recipe) -> None:
             raise BuildError(file=f"{recipe.dockerfile}:{instruction.line}", found=problem, todo=todo)
 
 
-# A service that cannot import what it needs has said so by then.
+# Within this time a service that cannot import what it needs has said so.
 WATCHED_S = 5.0
 
 
 def build_and_start(
     engine: DockerEngine, dockerfile: Path, text: str, cache: Path, on_step: Callable[[str], None]
 ) -> str:
-    """Build a text in the place of a Dockerfile, in its folder, and start it; return how it went on.
+    """Build a text in place of a Dockerfile, in its folder, and start it; return what happened.
 
     BuildError if it does not build, WorkloadError if it ends with an error. Nothing of it stays.
     """

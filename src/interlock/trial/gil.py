@@ -10,7 +10,7 @@ from interlock.results.trials import GilStates
 
 def gil_states(lines: Iterable[str], logs: Iterable[str]) -> GilStates | None:
     """Return what the GIL probe (a line for each process) and the interpreter's logs say; None if they say nothing."""
-    # A process of the service may write there what it likes.
+    # The lines are not trusted: a process of the service may write anything there.
     reports = [words for words in (line.split(None, 3) for line in lines) if len(words) >= 3]
     named = [module for log in logs for module in GIL_SWITCHED_ON.findall(log)]
     off = [words for words in reports if words[1] == "0"]
@@ -27,7 +27,7 @@ def gil_states(lines: Iterable[str], logs: Iterable[str]) -> GilStates | None:
 
 
 def joined_gil_states(before: GilStates | None, after: GilStates | None) -> GilStates | None:
-    """Return the sum of two reports: of the service and of the tests, say."""
+    """Return the sum of two reports, such as those of the service and of the tests."""
     if before is None or after is None:
         return before or after
     return GilStates(

@@ -1,4 +1,4 @@
-"""What registries and this engine know of the images that a user's files name: their digests."""
+"""Asks registries and this engine for the digests of the images that a user's files name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interlock.swap.image_names import parse_name
 
 
 def digests_now(images: Sequence[str], warn: Callable[[str], None]) -> dict[str, str | None]:
-    """Return the digest of each name and tag now: of its registry, else of this engine.
+    """Return the present digest of each name and tag: its registry's, else this engine's.
 
     RegistryError if a registry does not answer and this engine does not have what the lines are pinned to.
     """

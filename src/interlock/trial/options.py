@@ -15,7 +15,7 @@ from interlock.trial.workloads import ServicePlace
 
 LATENCY = ("-L", "--latency")
 ADDRESS = re.compile(r"^(?P<host>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)?:(?P<port>[0-9]{1,5})(?P<path>/\S*)?$")
-# An address is never the service's, which gets one when it starts: this is whoever asks, or another service.
+# Never the service's own address, which it gets when it starts: these mean whoever asks, or another service.
 NO_NAME = re.compile(r"localhost|[0-9.]+", re.IGNORECASE)
 EXPOSED_TCP = re.compile(r"^([0-9]{1,5})/tcp$")
 NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
@@ -78,7 +78,7 @@ def load_words(load: str) -> list[str]:
 
 
 def settings_of(option: str, settings: Sequence[str], here: Mapping[str, str]) -> dict[str, str]:
-    """Return settings NAME=VALUE by name, NAME alone with its value in `here`; UsageError for anything else."""
+    """Return settings NAME=VALUE by name; a bare NAME has its value in `here`. UsageError for anything else."""
     values = {}
     for setting in settings:
         name, given, value = setting.partition("=")
@@ -97,7 +97,7 @@ def settings_of(option: str, settings: Sequence[str], here: Mapping[str, str]) -
 
 
 def conditions_of(text: str) -> list[Condition]:
-    """Parse what --fail-on has: words, more-FIGURE=N% and less-FIGURE=N% between | or commas; UsageError otherwise."""
+    """Parse --fail-on: words, more-FIGURE=N% and less-FIGURE=N%, separated by | or commas; else UsageError."""
     return [_condition(word.strip()) for word in re.split(r"[|,]", text)]
 
 
@@ -118,7 +118,7 @@ def _condition(word: str) -> Condition:
 
 
 def places_of(count: int, service: int | None, *, sweep: bool) -> list[ServicePlace]:
-    """Return the CPUs of the service, of `count` that the engine has; in a sweep 1, 2 and 4 of them, if there are."""
+    """Return the service's CPUs, out of the engine's `count`; in a sweep 1, 2 and 4 of them, if it has so many."""
     if not sweep:
         cpus = cpus_of(count, service)
         return [ServicePlace(cpus, cpus_in(cpus, count))]

@@ -1,4 +1,4 @@
-"""What the files of a folder say of its service: Dockerfile, compose file, port, where it is healthy, dependencies."""
+"""Reads from a folder's files what its service is: Dockerfile, compose file, port, health path, dependencies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from interlock.swap.instructions import Instruction, parse_instructions
 from interlock.swap.writing import read_file
 
 LOCKS = ("pylock.toml", "uv.lock", "poetry.lock", "requirements.txt")
-# Frameworks that answer a GET without any code of the user's, and where; of the others `/` is tried.
+# Frameworks that answer a GET at some path without any code of the user; for others `/` is tried.
 ANSWERS = {"datasette": "/-/versions.json", "fastapi": "/openapi.json"}
 FRAMEWORKS = (
     "datasette", "wagtail", "django", "fastapi", "flask", "starlette", "litestar", "quart", "sanic", "falcon",
@@ -33,7 +33,7 @@ HEALTH = re.compile(r"https?://[\w.\[\]]+:(\d{2,5})(/[^\s\"'|;)\\]*)")
 
 @dataclass(frozen=True)
 class OwnService:
-    """What a folder tells of its service, each with where it says so."""
+    """What a folder tells about its service, and where it says so."""
 
     file: str = ""  # the Dockerfile
     port: int | None = None
@@ -42,7 +42,7 @@ class OwnService:
     health_by: str = ""
     requirement: str = ""
     framework: str = ""
-    packages: frozenset[str] = frozenset()  # that the requirement names
+    packages: frozenset[str] = frozenset()  # those that the requirement names
 
 
 def find_service(folder: Path) -> OwnService:
@@ -65,7 +65,7 @@ def _of_dockerfile(path: Path) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for instruction in instructions:
         facts |= _told(instruction, path.name)
-    # That of the last stage; of several ports the one that it is asked or started with, else the first.
+    # The last stage's. Of several ports it is the one in its health check or command, else the first.
     exposed = [each.arguments for each in instructions if each.keyword == "EXPOSE"][-1:]
     numbers = [word.text.partition("/")[0] for arguments in exposed for word in arguments]
     ports = [int(number) for number in numbers if number.isdigit()]
@@ -75,7 +75,7 @@ def _of_dockerfile(path: Path) -> dict[str, Any]:
 
 
 def _told(instruction: Instruction, file: str) -> dict[str, Any]:
-    """Return what a HEALTHCHECK, a CMD or an ENTRYPOINT tells of the port and of where it is healthy."""
+    """Return what a HEALTHCHECK, a CMD or an ENTRYPOINT tells about the port and the health path."""
     if instruction.keyword == "HEALTHCHECK" and (check := HEALTH.search(instruction.text)):
         where = f"HEALTHCHECK of {file}"
         return {"port": int(check[1]), "port_by": where, "health": check[2], "health_by": where}
@@ -85,7 +85,7 @@ def _told(instruction: Instruction, file: str) -> dict[str, Any]:
 
 
 def _of_compose(path: Path) -> dict[str, Any]:
-    """Return what the first service of a compose file says that is built here; empty if none is."""
+    """Return what a compose file says of its first service that is built here; empty if none is."""
     if not path.is_file():
         return {}
     try:
@@ -118,7 +118,7 @@ def _ports(service: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _dependencies(folder: Path) -> tuple[str, frozenset[str]]:
-    """Return the file that says most exactly what is installed, and the packages that it names; empty for none."""
+    """Return the file that says most exactly what is installed, and the packages that it names; empty without one."""
     pylocks = sorted(path.name for path in folder.glob("pylock.*.toml") if kind_of(path))
     for name in (*LOCKS[:1], *pylocks, *LOCKS[1:], PYPROJECT):
         if (folder / name).is_file():

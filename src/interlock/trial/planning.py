@@ -1,4 +1,4 @@
-"""What a trial tries: the user's Dockerfile, the variants that were named or are there, and a copy on each of them."""
+"""Plans what a trial tries: the user's Dockerfile, the variants named or present, and a copy on each of them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Variants:
     def copies(
         self, labels: Sequence[str], recipe: Recipe, stage: str | None, *, takes_contexts: bool
     ) -> dict[str, Copy]:
-        """Return what is built on each variant; SwapError if the Dockerfile cannot have the image of one."""
+        """Return what is built on each variant; SwapError if the Dockerfile cannot use a variant's image."""
         text, copies = read_file(recipe.dockerfile), {}
         for variant in (self.known.variants[name] for name in _names(labels)):
             image = new_image(variant, variant.image_tag)

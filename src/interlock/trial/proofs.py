@@ -1,6 +1,6 @@
-"""The proof that a row works, before anything is timed: its tests pass, its service answers, and where the GIL is.
+"""Proves that a row works before anything is timed: its tests pass, its service answers; and records its GIL.
 
-The user's own service shows besides how it is to be loaded, and by what rows are decided.
+The user's own service also shows how to load it, and by which figure rows are decided.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Proofs:
     require_answer: Callable[[], None]  # raises EngineError if the engine is gone
 
     def prove(self, rows: Sequence[TriedRow]) -> None:
-        """Note of each row what its tests and its service do; WorkloadError if the user's own do not work."""
+        """Note for each row what its tests and its service do; WorkloadError if the user's own do not work."""
         tried = [row for row in rows if row.is_tried]
         for number, row in enumerate(tried):
             self.on_progress(ProgressUpdate("proving", "", row.label, number, len(tried)))
@@ -46,7 +46,7 @@ class Proofs:
                 row.note(problem=error.found)
 
     def probe(self, own: TriedRow, cpus: int) -> Probed:
-        """Return how the user's own service, which has so many CPUs, is loaded and decided; WorkloadError without."""
+        """Return how the user's own service with this many CPUs is loaded and decided; WorkloadError if it fails."""
         self.on_progress(ProgressUpdate("probing", self.workload.name, own.label, 0, 1))
         try:
             with self._service_of(own) as service:

@@ -28,7 +28,7 @@ from interlock.trial.workloads import Checks, ServicePlace, workload_of
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """What is to be tried: an assignment whose images are not built yet, and what each of them has to do."""
+    """What to try: an assignment whose images are not built yet, and what each of them has to do."""
 
     assignment: Assignment
     cache: Path
@@ -91,7 +91,7 @@ def _proved(engine: DockerEngine, request: TrialRequest, builds: Builds, watchin
 
 
 def _probed(request: TrialRequest, proofs: Proofs, own: TriedRow, place: ServicePlace) -> Workload:
-    """Return the workload of so many CPUs, as the user's own service shows, or as it began, that it is to be loaded."""
+    """Return a place's workload, with the load that the user's own service calls for, or that the trial began with."""
     folder, checks, began = request.recipe.context, proofs.checks, request.assignment.resumes
     workload = workload_of(folder, checks, place)
     if checks.load is None:
@@ -119,7 +119,7 @@ def _assignment(
 def require_the_same(began: Experiment, workloads: Sequence[Workload], built: Sequence[Built]) -> None:
     """Raise UsageError unless a trial goes on with the load or tests, and the images, that it began with.
 
-    Images are the same by their content: labels say of which trial each is, and so it has another name.
+    Images are compared by their content, because labels name the trial and so give equal images different names.
     """
     if began.workloads != {workload.name: workload for workload in workloads}:
         problem = f"{began.name} had another load, address or tests: {began.command}"

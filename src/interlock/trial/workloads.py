@@ -1,4 +1,4 @@
-"""What a trial does with each image, and that as the workload of an experiment. Pure."""
+"""What a trial does with each image, as the workload of an experiment. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONCE, UNKNOWN = Repetition(warmups=0, values=1), Probed()
 
 @dataclass(frozen=True)
 class ServicePlace:
-    """The CPUs of a service: in the engine's words (empty for all), how many, and what is told apart by them."""
+    """The CPUs of a service: in the engine's syntax (empty for all), how many, and the name that tells them apart."""
 
     cpus: str = ""
     count: int = 1
@@ -53,9 +53,9 @@ class Checks:
 
 
 def workload_of(folder: Path, checks: Checks, place: ServicePlace = ANYWHERE, probed: Probed = UNKNOWN) -> Workload:
-    """Return the workload: of a service its load, else its start; without one the command.
+    """Return the workload: a service's load, or else its start; without a service the command.
 
-    `probed` is how the user's own service is loaded and decided, once that is known.
+    `probed` says how the user's own service is loaded and decided, once that is known.
     """
     benchmark, unit = _benchmark(checks, probed)
     name = slug(folder.resolve().name).lower() or "service"
@@ -79,7 +79,7 @@ def workload_of(folder: Path, checks: Checks, place: ServicePlace = ANYWHERE, pr
 
 
 def _benchmark(checks: Checks, probed: Probed) -> tuple[Benchmark, str]:
-    """Return the benchmark and its unit of work; its command tells experiments of another load apart."""
+    """Return the benchmark and its unit of work; its command distinguishes experiments with other loads."""
     if checks.address is None:
         metric = Metric(label="s per run", scale=1)
         cpu = Detail(label="CPU s per run", of="work_cpu_s", per="unit")

@@ -1,4 +1,4 @@
-"""The parent image: from a registry by digest, or, where none answers, an equal root file system by mmdebstrap.
+"""The parent image: from a registry by digest, or, if none answers, an equal root file system made by mmdebstrap.
 
 The digest or Debian's signature vouches for what is in it: without either there is no base.
 """
@@ -35,12 +35,12 @@ MADE: Final = "mmdebstrap"
 # What debian's own slim images leave out. These settings of dpkg stay in the image, and so hold for later packages.
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
 DPKG = (*(f"path-exclude={path}" for path in LEFT_OUT), "path-include=/usr/share/doc/*/copyright", "force-unsafe-io")
-# As debian's own images have it: no translations of package lists, and lists that stay compressed.
+# As in Debian's own images: no translations of package lists, and lists that stay compressed.
 APT = ('Acquire::Languages "none"', 'Acquire::GzipIndexes "true"', 'Apt::AutoRemove::SuggestsImportant "false"')
 # This machine's name and name servers; engines mount their own over them.
 DROP_FILES_OF_THIS_MACHINE = 'rm -f "$1/etc/hostname" "$1/etc/resolv.conf"'
-# What scripts look for in Debian's own images beside what every system has: adduser, and sources in the form deb822.
-# The image has its own keys, wherever those were that it was made with.
+# What scripts look for in Debian's own images and not every system has: adduser, and sources in the deb822 form.
+# Options of the sources, which name this machine's keys, are dropped: the image has its own keys.
 ALSO = "adduser"
 SOURCES_IN_DEB822 = r"""
 awk '/^deb / { sub(/ \[[^]]*\]/, ""); if (!($2 in suites)) urls[++count] = $2; suites[$2] = suites[$2] " " $3 }
@@ -65,12 +65,12 @@ SOURCE_DATE_EPOCH = 1754697600
 # Longer than mmdebstrap takes to remove what it has made so far.
 ENDS_S = 30
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Where dpkg and the OCI image specification differ.
+# Architectures whose names differ between dpkg and the OCI image specification.
 ARCHITECTURES = {"i386": "386", "armhf": "arm", "ppc64el": "ppc64le"}
 MIRROR = "INTERLOCK_DEBIAN_MIRROR"
 INSTALL = "Install it (apt-get install {}), or make the registry reachable."
 INSTALL_KEYS = "apt-get install debian-archive-keyring"
-# What to do by what mmdebstrap says; the last one holds for everything else.
+# What to do, by what mmdebstrap says; the last entry holds for everything else.
 REMEDIES = {
     "NO_PUBKEY": f"Install the keys that Debian signs its mirrors with: {INSTALL_KEYS}",
     "is not signed": "Configure apt with a mirror that Debian signed, or set INTERLOCK_DEBIAN_MIRROR to its URL.",
@@ -84,7 +84,7 @@ REMEDIES = {
 def ensure_base(
     client: DockerClient, base: Base, cache: Path, on_step: Callable[[str], None], *, bootstraps: bool = True
 ) -> BaseImage:
-    """Return the base that is here already; else from its registry; else made by mmdebstrap (about 20 s)."""
+    """Return the base: the one that is here, else from its registry, else made by mmdebstrap (about 20 s)."""
     base_image = find_base(client, base)
     if base_image is not None:
         return base_image
@@ -105,7 +105,7 @@ def ensure_base(
 
 
 def pull(client: DockerClient, reference: str) -> BaseImage:
-    """Return an image that its registry has; docker's own error if there is none, or it cannot be pulled."""
+    """Pull and return an image; docker's own error if the registry has none or it cannot be pulled."""
     for event in client.api.pull(reference, stream=True, decode=True):
         if "error" in event:
             raise APIError(str(event["error"]))
@@ -119,7 +119,7 @@ def find_pulled(client: DockerClient, reference: str) -> BaseImage | None:
 
 
 def find_base(client: DockerClient, base: Base) -> BaseImage | None:
-    """Return the base if this engine has it, without asking anybody else."""
+    """Return the base if this engine has it; no registry is asked."""
     pulled = find_pulled(client, base.reference)
     if pulled is not None:
         return pulled
@@ -136,7 +136,7 @@ def _described(image: Image, reference: str, origin: Literal["registry", "mmdebs
 
 
 def chain_id(diff_ids: Sequence[str]) -> str:
-    """Return the OCI image specification's ChainID of these layers; of one layer it is the layer's own diff id.
+    """Return the OCI image specification's ChainID of these layers; for one layer it is the layer's own diff id.
 
     An image's id also depends on when it was made and on how its engine stores it; this depends on the files alone.
     """
@@ -147,7 +147,7 @@ def chain_id(diff_ids: Sequence[str]) -> str:
 
 
 def local_tag(base: Base) -> str:
-    """Return the tag of the base that is made here: another pin or another recipe makes another base."""
+    """Return the tag of the base that is made here, which changes with the pin and with the recipe."""
     identity = json.dumps([base.reference, *RECIPE, SOURCE_DATE_EPOCH])
     return f"interlock/base:{base.suite}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
 
@@ -189,7 +189,7 @@ def debian_keyring() -> Path:
 
 
 def make_layer(base: Base, layer: Path, cannot: str) -> None:
-    """Write the root file system as a tar: the same bytes whenever and by whomever, if the mirror has not changed.
+    """Write the root file system as a tar: always the same bytes, unless the mirror has changed.
 
     EngineError says why mmdebstrap failed; `cannot` is what made it necessary.
     """
@@ -211,7 +211,7 @@ def make_layer(base: Base, layer: Path, cannot: str) -> None:
         try:
             _, said = process.communicate()
         except BaseException:
-            # Told to end with all that it has started, mmdebstrap removes its temporary folder first.
+            # If it is told to end together with all that it has started, mmdebstrap removes its temporary folder first.
             end_session(process, ENDS_S)
             raise
     if process.returncode != 0:
@@ -235,7 +235,7 @@ def debian_mirrors() -> tuple[str, str | None]:
     """Return the Debian mirror that apt is configured with, and that of its security updates if there is one."""
     override = os.environ.get(MIRROR)
     if override:
-        # A line of apt's sources may have options before the URL, and one of them takes unsigned packages.
+        # A line of apt's sources may have options before the URL, and one of these accepts unsigned packages.
         if re.fullmatch(r"[a-z]+:\S+", override) is None:
             raise EngineError(
                 key=MIRROR,
@@ -245,7 +245,7 @@ def debian_mirrors() -> tuple[str, str | None]:
         return override, None
     wanted = ["--format", "$(LABEL)|$(REPO_URI)", "Created-By: Packages", "Origin: Debian"]
     listing = run_here(["apt-get", "indextargets", *wanted]).stdout.splitlines()
-    # Of several the first.
+    # Reversed, so that the first of several wins.
     by_label = {label: uri for label, _, uri in (line.rpartition("|") for line in reversed(listing))}
     if "Debian" not in by_label:
         raise EngineError(
@@ -256,7 +256,7 @@ def debian_mirrors() -> tuple[str, str | None]:
 
 
 def _load(client: DockerClient, base: Base, layer: Path) -> Any:
-    """Return the layer as an image whose id is fixed by its content: an import would put the time of today into it."""
+    """Return the layer as an image whose id depends on its content alone; an import would put today's time into it."""
     with layer.open("rb") as file:
         diff_id = hashlib.file_digest(file, "sha256").hexdigest()
     config = json.dumps(_configuration(base, diff_id), sort_keys=True).encode()

@@ -47,10 +47,10 @@ from interlock.errors import BuildError, InterlockError, NoProfileError, SourceU
 from interlock.results import store
 from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, PassedOver, State
 
-# What variants of one base share, and what those with the same packages besides do.
+# The stages that variants of one base share, and the one that those with the same packages share too.
 BASE_STAGES, TOOLS_STAGE = ("toolchain", "runtime"), "tools"
 NOT_BUILT = "not built, or built from an older file"
-# On two cores.
+# Measured on two cores.
 TRAINS = "it trains one first, about 5 minutes more"
 Planned = TypeVar("Planned", bound=BuildPlan)
 
@@ -75,7 +75,7 @@ class Builder(Protocol[Planned]):
         ...
 
     def find(self, plan: Planned) -> Built | None:
-        """Return what was built by this very plan, if it is here, or a team's registry has it."""
+        """Return what was built by this very plan, if it is here or in a team's registry."""
         ...
 
     def make(self, plan: Planned) -> Built:
@@ -102,7 +102,7 @@ def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
         if plan.passed_over:
             newest = plan.passed_over[0].version
             builder.on_step(plan.variant.name, f"{plan.variant.version}, because {newest} cannot be had")
-    # What shares another's build comes after it: the engine then has that build in its cache.
+    # A variant that shares another's build comes after it, when the engine has that build in its cache.
     for borrows in (False, True):
         wave = [plan for plan in todo if (plan.variant.shared_build is not None) == borrows]
         for result in _build_wave(builder, wave):
@@ -113,10 +113,10 @@ def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
 def decide(
     builder: Builder[Planned], names: Sequence[str], find: Callable[[Planned], Built | None]
 ) -> list[Planned | Built]:
-    """Return of each variant what `find` has of it, else the plan of what is to be built, or why there is none.
+    """Return for each variant what `find` has, else the plan of what is to be built, or why there is none.
 
     This is where a version is chosen: the newest that is here, or that some place answers for. Places are asked only if
-    the newest is not here; if none answers, what is here of an older version is taken. What is passed over is recorded.
+    the newest is not here; if none answers, an older version that is here is taken. What is passed over is recorded.
     """
     variants = {name: builder.known.variants[name] for name in names}
     decided = {name: _found_or_plan(builder, variant.at(variant.version), find) for name, variant in variants.items()}
@@ -177,7 +177,7 @@ def _find(builder: Builder[Planned], plan: Planned) -> Built | None:
 
 
 def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
-    """Return what the variants have now; of the others why there is nothing. Nothing is built or pulled."""
+    """Return what the variants have now, or why they have nothing. Nothing is built or pulled."""
 
     def find(plan: Planned) -> Built | None:
         try:
@@ -193,7 +193,7 @@ def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
 
 
 def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
-    """Return what would be built now, or why the variant ends before anything is."""
+    """Return what would be built now, or why the variant ends before anything is built."""
     try:
         return builder.plan(variant)
     except SourceUnavailableError as error:
@@ -202,7 +202,7 @@ def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
 
 
 def plans_or_end(builder: Builder[Planned], variant: Variant) -> list[Planned] | Built:
-    """Return what would be built of each version, or why the variant ends before anything is."""
+    """Return what would be built of each version, or why the variant ends before anything is built."""
     plans: list[Planned] = []
     for version in variant.versions:
         plan = plan_or_end(builder, variant.at(version))
@@ -218,7 +218,7 @@ def ended(variant: Variant, state: State, reason: str) -> Built:
 
 
 def lacks_profile(variant: Variant, known: Catalog, texts: FileTexts, serves: Callable[[TrainedProfile], bool]) -> bool:
-    """Return whether a build follows a profile of optimisation and no stored one that fits it `serves` here."""
+    """Return whether a build needs a profile of optimisation and no stored one of the variant `serves` here."""
     return variant.is_trained and not any(map(serves, rendering.profiles_of(variant, known, texts)))
 
 
@@ -316,9 +316,9 @@ class ImageBuilder:
             ) from None
 
     def find(self, plan: ImagePlan) -> Built | None:
-        """Return the image whose tag carries this very content hash, or the team's.
+        """Return the image here with the plan's tag and content hash, or the team's.
 
-        A team's image that is not what its name promises is built instead.
+        None if the team's image is not what its name promises: then the variant is built.
         """
         image = find_image(self.client, plan.tag, plan.content_hash)
         if image is not None:
@@ -344,7 +344,7 @@ class ImageBuilder:
         try:
             require_proof(plan.variant, ask_facts(self.client, image_id))
         except InterlockError:
-            with suppress(APIError):  # it may be gone, which is why it has no proof
+            with suppress(APIError):  # it may be gone, which may be why the proof failed
                 self.client.images.remove(image_id, force=True)
             raise
         if plan.variant.kind is SourceKind.SOURCE:
@@ -356,7 +356,7 @@ class ImageBuilder:
         """Build the stages that variants share, and return how many variants are then built side by side."""
         compiled = [plan for plan in plans if plan.variant.kind is SourceKind.SOURCE]
         begin_helpers(self.client, self.options.root, self.options.helpers, (compiled or plans)[0].base)
-        # BuildKit itself runs a step once that several builds have.
+        # BuildKit runs a step that several builds have only once by itself.
         for stage, plan in () if has_buildkit(self.client) else shared_stages(compiled):
             self.on_step("base", f"preparing the {stage} stage")
             dockerfile = f"dockerfiles/{plan.variant.name}/Dockerfile"
@@ -368,9 +368,9 @@ class ImageBuilder:
 def shared_stages(plans: Sequence[ImagePlan]) -> list[tuple[str, ImagePlan]]:
     """Return the stages that are built before the plans are built side by side, each with a plan that has it.
 
-    Those of a base are shared with what is packed or comes from Debian, too; tools are built where several plans have
-    them. Two builds that run a step at the same time leave two images of it. The engine then takes the newer one for
-    both, and compiles one of the variants once more for its symbols.
+    Variants that are packed or come from Debian share a base's stages too; tools are built where several plans have
+    them. Without this, two builds that run a step at the same time leave two images of it. The engine then takes the
+    newer one for both, and compiles one of the variants once more for its symbols.
     """
     plans_of: dict[tuple[str, str, tuple[str, ...]], list[ImagePlan]] = {}
     for plan in plans:
@@ -389,7 +389,7 @@ def build_command(names: Sequence[str] | None, *, force: bool = False) -> str:
 
 
 def write_record(engine: Engine, folder: Path, built: list[Built], command: str, duration_s: float) -> Path:
-    """Write builds.json into the folder and return its path; the command has ended now."""
+    """Write builds.json into the folder, with the present time as the command's end, and return its path."""
     started = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=duration_s)
     record = BuildRecord(
         name=folder.name,

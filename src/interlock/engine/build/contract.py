@@ -25,7 +25,7 @@ Release = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Promise:
-    """One thing that an image owes from the release `since` on, up to but not including `until`."""
+    """One thing that an image promises from the release `since` on, up to but not including `until`."""
 
     name: str
     promise: str
@@ -39,12 +39,12 @@ class ContractState(StrEnum):
     OK = "ok"
     DIFFERENCE = "difference"  # declared, with a reason
     UNDECLARED = "undeclared"
-    STALE = "stale"  # declared, but there is nothing of it
+    STALE = "stale"  # declared, but the image has no such difference
 
 
 @dataclass(frozen=True)
 class ContractFinding:
-    """What became of one check. `difference` is empty if it is kept, `reason` if none is declared."""
+    """The result of one check. `difference` is empty if the promise is kept, `reason` if none is declared."""
 
     check: str
     verdict: ContractState
@@ -112,19 +112,19 @@ OFFICIAL_VARIABLES = {
 }
 
 
-Answers = Mapping[str, str]  # by a check's name what was found; empty if it is kept
-Runs = Mapping[str, Answers]  # by the words for how the image was run
+Answers = Mapping[str, str]  # what was found, by a check's name; empty if the promise is kept
+Runs = Mapping[str, Answers]  # the answers, by how the image was run
 
 
 def parse_answers(output: str) -> Answers:
-    """Read the lines `name=ok` and `name=what was found` of inside/contract.py; other lines are not its."""
+    """Read the lines `name=ok` and `name=what was found` of inside/contract.py; other lines are skipped."""
     names = {check.name for check in INSIDE}
     pairs = (line.split("=", 1) for line in output.split("\n") if "=" in line)
     return {name: "" if answer == "ok" else answer or NO_ANSWER for name, answer in pairs if name in names}
 
 
 def of_config(config: Mapping[str, Any], variant: Variant) -> Answers:
-    """Return what is found in the engine's `Config` of an image, where what there is none of is missing or null."""
+    """Return what is found in the engine's `Config` of an image, in which an unset key is missing or null."""
     environment = dict(item.split("=", 1) for item in config.get("Env") or [])
     path = environment.get("PATH", "")
     uv = {"UV_PYTHON": variant.uv_request, "UV_PYTHON_DOWNLOADS": "never"}
@@ -145,14 +145,14 @@ def of_config(config: Mapping[str, Any], variant: Variant) -> Answers:
 
 
 def _unless(value: str, *wanted: str) -> str:
-    """Return what was found in words that are never empty, or nothing if it is as wanted."""
+    """Return what was found, in words that are never empty; empty if it is as wanted."""
     return "" if value in wanted else value or "none"
 
 
 # Answered by the image's configuration.
 CONFIG = (
     Promise("env-path", "PATH begins with /usr/local/bin"),
-    # The official images from 3.13 on have none, because the interpreter itself takes UTF-8: see the check utf-8.
+    # From 3.13 on the official images do not set it, because the interpreter itself takes UTF-8: see the check utf-8.
     Promise("env-lang", "LANG is C.UTF-8", until=(3, 13)),
     Promise("env-python-version", "PYTHON_VERSION is the interpreter's version"),
     Promise("env-uv", "UV_PYTHON and UV_PYTHON_DOWNLOADS have uv use this interpreter and fetch no other"),
@@ -168,15 +168,15 @@ CHECKS = (*CONFIG, *INSIDE)
 
 
 def promised(version: str) -> list[Promise]:
-    """Return what an image of this version of Python owes."""
+    """Return what an image of this version of Python promises."""
     release = tuple(map(int, re.findall(r"[0-9]{1,9}", version)))
     return [check for check in CHECKS if check.since <= release < check.until]
 
 
 def judge(variant: Variant, config: Mapping[str, Any], runs: Runs) -> list[ContractFinding]:
-    """Return a finding for everything that the variant owes, and one for every declared difference that is none.
+    """Return a finding for everything that the variant promises, and one for every stale declaration.
 
-    `config` is the engine's of the image.
+    `config` is the engine's `Config` of the image.
     """
     configured = of_config(config, variant)
     owed = [check.name for check in promised(variant.version)]
@@ -193,7 +193,7 @@ def judge(variant: Variant, config: Mapping[str, Any], runs: Runs) -> list[Contr
 
 
 def _found(name: str, runs: Runs) -> str:
-    """Return what was found in all runs, or in each that is not as the others."""
+    """Return what was found: once if all runs agree, else run by run."""
     answers_by_run = {run: answers.get(name, NO_ANSWER) for run, answers in runs.items()}
     if len(set(answers_by_run.values())) == 1:
         return next(iter(answers_by_run.values()))
@@ -255,12 +255,12 @@ def _line(variant: str, finding: ContractFinding) -> Text | None:
 
 
 PROGRAM = files("interlock.engine").joinpath("inside/contract.py").read_text(encoding="utf-8")
-# Whichever name the interpreter still has: that one is missing is for the program to say.
+# Takes whichever name the interpreter has; the program itself reports a missing one.
 START = 'exec "$(command -v python || command -v python3 || command -v python2)" -c "$0"'
 DEADLINE_S = 300  # pip and venv without byte code take seconds; minutes where builds fill every core
 
 
-# As it comes, and as a cluster with a strict policy starts it: nobody's user, and nothing to write to but /tmp.
+# As the image starts by itself, and as a cluster with a strict policy starts it: nobody's user, only /tmp writable.
 RUNS: Mapping[str, Mapping[str, Any]] = {
     "as the image is": {},
     "as user 1000 on a read-only root": {
@@ -285,7 +285,7 @@ def examine(client: DockerClient, variant: Variant, image_id: str) -> list[Contr
 
 
 def _answer(client: DockerClient, image_id: str, run: str) -> str:
-    """Return what the program printed; less than all of it if the interpreter broke down or was too slow."""
+    """Return what the program printed; only a part of it if the interpreter broke down or was too slow."""
     try:
         argv = ["sh", "-c", START, PROGRAM]
         return one_shot.ask(client, image_id, argv, DEADLINE_S, entrypoint=[], **RUNS[run]).stdout

@@ -25,9 +25,9 @@ from interlock.results.experiments import BaseImage
 from interlock.results.files import write_atomically
 from interlock.untrusted import parse_json
 
-# In the user's cache folder: which images are helpers that were built here, the newest first.
+# A file in the user's cache folder that lists the helpers that were built here, the newest first.
 BUILT_HERE, MOST_HELPERS = "helpers.json", 200
-# Held while a helper is looked for and built, so that nobody builds one that is being built.
+# Held while a helper is looked for and built, so that no two threads build the same one.
 BUILDING = threading.Lock()
 
 
@@ -50,13 +50,13 @@ def ensure_helper(client: DockerClient, root: Path, name: str, base: BaseImage) 
             **given,
         )
         known = [image_id, *_built_here()][:MOST_HELPERS]
-        with suppress(StoreError):  # where nothing can be kept it is built each time, out of the engine's cache
+        with suppress(StoreError):  # if nothing can be kept, it is built each time out of the engine's cache
             write_atomically(cache_folder() / BUILT_HERE, json.dumps(list(dict.fromkeys(known))))
         return image_id
 
 
 def begin_helpers(client: DockerClient, root: Path, names: Sequence[str], base: BaseImage) -> threading.Thread:
-    """Begin to build helpers in the thread that is returned; who asks for one waits for it, and is told what failed.
+    """Begin to build helpers in the thread that is returned; `ensure_helper` waits for it, and raises what failed.
 
     The thread is a daemon, so that Ctrl-C ends the process; the engine cancels a build whose client is gone.
     """
@@ -86,7 +86,7 @@ def _find_helper(client: DockerClient, root: Path, name: str, base_chain_id: str
 def _built_here() -> list[str]:
     """Return the ids of the helpers that this user has built.
 
-    A tag and a label say what whoever made an image likes; its id is a sum of what is in it.
+    Tags and labels cannot be trusted: whoever makes an image chooses them. Its id is a sum of what is in it.
     """
     try:
         return [str(name) for name in parse_json((cache_folder() / BUILT_HERE).read_bytes())]

@@ -1,6 +1,6 @@
 """One image: its plan and context, its build with log and labels, its tag, and the proof that it is what its file says.
 
-For the proof the interpreter in it is asked what it is; nothing is believed.
+The proof asks the interpreter in the image what it is, and takes nobody else's word for it.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from interlock.untrusted import printable
 
 # Seconds where builds fill every core; it takes less than one.
 PROOF_S = 120
-# What a Dockerfile calls its parent image.
+# The build argument by which a Dockerfile names its parent image.
 BASE_ARGUMENT = {kind: "IMAGE" if kind is SourceKind.IMAGE else "BASE" for kind in SourceKind}
-# Exit codes of fetch.sh: the source is nowhere; what came has another sum; its signature is by another key.
+# Exit codes of fetch.sh: no place has the source; the file has another sum; another key has signed it.
 UNAVAILABLE, WRONG_SUM, WRONG_SIGNATURE = 69, 65, 66
-# Of optimise.sh: no stored profile is of this compiler.
+# Exit code of optimise.sh: no stored profile is for this compiler.
 NO_PROFILE, NO_PROFILE_WORDS = 67, re.compile("interlock: (no profile is stored for .+): with TRAIN")
 TRAINING_LABEL = "interlock.training"
-# The stage that trains alone and has what was counted.
+# The stage that only trains, and holds what was counted.
 PROFILE_STAGE = "profile"
 TRIED = re.compile(r"^interlock: tried (\S+): (?:curl: \(\d+\) )?(.+)$", re.MULTILINE)
-# A file that every clone of the project has: a copy inside another repository has that one's commits, not ours.
+# git tracks this file in every clone of the project. A copy inside another repository has that one's commits, not ours.
 TRACKED_FILE = "variants/bases.toml"
 
 
@@ -59,11 +59,11 @@ class BuildPlan:
     files: Mapping[str, bytes]
     content_hash: str
     passed_over: Sequence[PassedOver] = ()  # newer versions of the variant
-    trains: bool = False  # no stored profile fits, and it is one that is built by a profile
+    trains: bool = False  # the variant is built with a profile, and no stored one fits
 
     @property
     def training(self) -> Literal["stored", "here"] | None:
-        """Return where its profile of optimisation is from; None of what is built without one."""
+        """Return where the profile of optimisation comes from; None if it is built without one."""
         if not self.variant.is_trained:
             return None
         return "here" if self.trains else "stored"
@@ -135,7 +135,7 @@ def build_image(
 
 
 def make_jobs() -> int:
-    """Return make's -j, the same for every build: it is a part of what the engine's cache knows a build by."""
+    """Return make's -j. It is the same for every build, because the engine's cache identifies a build by it too."""
     return os.cpu_count() or 1
 
 
@@ -182,7 +182,7 @@ def read_context(folder: Path) -> dict[str, bytes]:
 
 
 def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
-    """Return the error of a variant's failed build; `path` is where its log is kept."""
+    """Return the error for a variant's failed build; `path` is where its log is kept."""
     file = variant.file
     places = dict.fromkeys(f"{host_of(url)}: {said}" for url, said in TRIED.findall(log))
     tried = "; ".join(places) or "no location could be tried"
@@ -213,14 +213,14 @@ def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
 
 
 def engine_failure(log: str, what: str, path: str) -> InterlockError:
-    """Return the error of any failed build: a full disk, or the last lines of its log."""
+    """Return the error for any failed build: a full disk, or the last lines of its log."""
     if no_space(log):
         return disk_full(f"building {what}")
     return BuildError(file=path, found=f"building {what} failed: {last_words(log)}", todo=f"Read the whole log: {path}")
 
 
 def keep_log(cache: Path, name: str, log: Iterable[str]) -> Path:
-    """Write a log below the cache and return its path; a log that cannot be kept does not lose the build."""
+    """Write a log below the cache and return its path; if it cannot be kept, the build goes on without."""
     path = cache / "logs" / f"{name}.log"
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -302,7 +302,7 @@ def parse_facts(output: str) -> Facts:
 
 
 def no_answer(said: str, where: str) -> BuildError:
-    """Return the error of an interpreter that did not say what it is; `said` is what it printed instead."""
+    """Return the error for an interpreter that did not say what it is; `said` is what it printed instead."""
     return BuildError(
         file=where,
         found=f"the built interpreter does not answer: {' '.join(said.strip().splitlines()[-1:])}",

@@ -39,24 +39,24 @@ from interlock.untrusted import parse_json
 DOCKER = "docker"
 EXIT_CODE = "interlock: exit code {}"
 STEP = re.compile(r"^interlock: step (.+)$", re.MULTILINE)
-# In moby's words.
+# As moby words it.
 STEP_REMOVED = re.compile('failed to set parent|unknown parent image ID|unable to find image "sha256:')
 # What BuildKit puts before each line that a step prints: the step's number and its seconds.
 FROM_STEP = re.compile(r"^#[0-9]+ [0-9.]+ ")
 ENDED_WITH = re.compile(r"^(?:#[0-9]+ )?ERROR: .*exit code: ([0-9]+)", re.MULTILINE)
-# BuildKit repeats what the failed step said between two rules.
+# BuildKit repeats the output of the failed step between two rules.
 FAILED_STEP, NAMED, RULE = re.compile(r"^------\n > ", re.MULTILINE), ":\n", re.compile(r"^------$", re.MULTILINE)
 TIME = re.compile(r"^#?[0-9. ]+ (?=\S)")
 CAUSE = re.compile(r"error|fatal|cannot|failed|not found|no such", re.IGNORECASE)
 NOISE = ("[notice]", " ---> ", "Removing intermediate", "note: This", "DEPRECATED: The legacy", " " * 12)
 LAST_LINES, SEARCHED_LINES = 4, 40
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# What docker's SDK calls an option, and its command.
+# Options of docker's SDK, and of docker's command.
 OPTIONS = {"target": "--target", "tag": "--tag", "network_mode": "--network"}
 KILLED_S = 10
 
 Made = TypeVar("Made")
-# Programs that build now: they go on where only this process is ended.
+# Programs that build now. They would go on if only this process ended.
 _running: set[subprocess.Popen[bytes]] = set()
 _starting = threading.Lock()
 
@@ -64,7 +64,7 @@ _starting = threading.Lock()
 def buildx_for(client: DockerClient) -> str:
     """Return the name and version of the plugin buildx, by which docker's command builds for this engine.
 
-    Empty where docker has none, where the user wants none, and for Podman. It is asked once for each client.
+    Empty where docker has none, where the user wants none, and for Podman. docker is asked once for each client.
     """
     if not hasattr(client, "buildx"):
         client.buildx = _buildx() if name_of(client) is EngineName.DOCKER else ""
@@ -93,8 +93,8 @@ def run_build(
 ) -> str | None:
     """Run one build to its end and return the image's id, or None if it failed; its output is appended to `log`.
 
-    The options are those of docker's SDK: buildargs, labels, target, tag, network_mode. EngineError if it is the
-    engine that fails, also one that is stopped and ends the step for that.
+    The options are those of docker's SDK: buildargs, labels, target, tag, network_mode. EngineError if the engine
+    itself fails, or ends the step because it is being stopped.
     """
     build = _by_buildkit if has_buildkit(client) else _by_engine
     return build_with_steps_kept(lambda: build(client, files, log, on_step, **options), log)
@@ -108,7 +108,7 @@ def written_for(
     *,
     is_shared: bool = False,
 ) -> tuple[bytes, dict[str, dict[str, str]]]:
-    """Return a Dockerfile as this engine's builder gets it, and the arguments and labels that it gets beside it."""
+    """Return a Dockerfile as this engine's builder needs it, and the arguments and labels to pass with it."""
     if has_buildkit(client):
         return dockerfile.encode(), {"buildargs": dict(arguments), "labels": dict(labels)}
     short = in_few_steps(dockerfile, arguments, labels, is_shared=is_shared)
@@ -118,7 +118,7 @@ def written_for(
 def build_with_steps_kept(build: Callable[[], Made | None], log: list[str]) -> Made | None:
     """Return what `build` makes, None if it fails; it appends its output to `log`.
 
-    Built once more if somebody removed the image of a step while it was built upon.
+    It builds once more if somebody removed the image of a step that was being built upon.
     """
     made = build()
     if made is None and STEP_REMOVED.search("".join(log)):
@@ -202,7 +202,7 @@ class MadeFiles:
 
     @property
     def options(self) -> list[str]:
-        """Return the options that ask for them."""
+        """Return the options that ask for these files."""
         metadata = ["--metadata-file", str(self.folder / "metadata.json")] if self.by_buildkit else []
         return ["--iidfile", str(self.folder / "id"), *metadata]
 
@@ -225,7 +225,7 @@ class MadeFiles:
 
 
 def on_line(on_step: Callable[[str], None]) -> Callable[[str], str]:
-    """Return what reads a line of a build's: it tells a step of ours, and gives back what the step printed."""
+    """Return a function that reads a line of a build: it reports our steps, and returns what the step printed."""
 
     def read(line: str) -> str:
         said = FROM_STEP.sub("", line)
@@ -237,7 +237,7 @@ def on_line(on_step: Callable[[str], None]) -> Callable[[str], str]:
 
 
 def follow(words: Sequence[str], log: list[str], read: Callable[[str], str], **options: Any) -> int:
-    """Run a build's command to its end and return its exit code; the log has what `read` makes of each line.
+    """Run a build's command to its end and return its exit code; the log gets what `read` returns for each line.
 
     The options are Popen's. An interrupt ends the command, and in a session of its own all that it has started: a
     compiler may work for minutes.
@@ -263,7 +263,7 @@ def follow(words: Sequence[str], log: list[str], read: Callable[[str], str], **o
 
 
 def end_all() -> None:
-    """End all builds whose command this process runs: their threads are not interrupted."""
+    """End all builds whose command this process runs, because an interrupt does not reach their threads."""
     with _starting:
         for process in list(_running):
             _end(process)
@@ -286,7 +286,7 @@ def docker_environment(address: Address) -> dict[str, str]:
 
 
 def _failed_steps(log: str) -> Iterator[str]:
-    """Yield what failed steps said; each part of the log is looked at once."""
+    """Yield the output of failed steps; each part of the log is looked at once."""
     at = 0
     while start := FAILED_STEP.search(log, at):
         said = log.find(NAMED, start.end()) + len(NAMED)

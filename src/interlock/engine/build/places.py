@@ -19,11 +19,11 @@ from interlock.engine.build.base import MIRROR as DEBIAN_MIRROR
 from interlock.engine.build.sources import kept, mirror_folder, mirror_url
 from interlock.engine.ended import run_here
 
-# What a machine without a network waits for all places together.
+# How long a machine without a network waits for all places together.
 ANSWER_S = 4.0
 POOL = "pool/"
 PAGE = "text/html"
-# Of a server that only sends whole files.
+# The status of a server that only sends whole files.
 CANNOT_SAY = (http.HTTPStatus.METHOD_NOT_ALLOWED, http.HTTPStatus.NOT_IMPLEMENTED)
 
 
@@ -39,7 +39,7 @@ def urls_of(download: Download) -> Iterator[str]:
 
 
 def _pool_mirrors() -> list[str]:
-    """Return the mirrors that a build's apt will ask: the one that bases are made from, or those of this machine."""
+    """Return the mirrors that apt asks in a build: the one that bases are made from, or those of this machine."""
     override = os.environ.get(DEBIAN_MIRROR)
     return [override.rstrip("/")] if override else _mirrors_of_apt()
 
@@ -54,7 +54,7 @@ def _mirrors_of_apt() -> list[str]:
 class Answers:
     """What places say of sources: each is asked once in a run, and all side by side."""
 
-    said: dict[str, str] = field(default_factory=dict)  # by URL why it does not have it; empty if it has
+    said: dict[str, str] = field(default_factory=dict)  # why a URL does not have its file; empty if it has
 
     def lacking(self, sources: Iterable[Download], cache: Path) -> dict[str, str]:
         """Return, by SHA-256, why a source cannot be had now; an empty text if it is here or a place has it."""
@@ -75,7 +75,7 @@ class Answers:
         def ask(url: str) -> None:
             answers[url] = why_not(url)
 
-        # A name server that does not answer takes longer than any limit of a socket: nobody waits for that thread.
+        # The limit of a socket does not hold for a name server that does not answer, so nobody waits for such a thread.
         asking = {url: threading.Thread(target=ask, args=(url,), daemon=True) for url in urls}
         for thread in asking.values():
             thread.start()
@@ -90,7 +90,7 @@ def why_not(url: str) -> str:
     try:
         asked = urllib.request.Request(url, method="HEAD")  # noqa: S310
         with urllib.request.urlopen(asked, timeout=ANSWER_S) as answer:  # noqa: S310
-            # As a mirror or a network that asks for a login says 'not found': no source is a page.
+            # Some mirrors, and networks that ask for a login, send a page for 'not found'; no source is a page.
             return "it has a page in place of the file" if answer.headers.get_content_type() == PAGE else ""
     except urllib.error.HTTPError as error:
         return "" if error.code in CANNOT_SAY else f"{error.code} {error.reason}"

@@ -144,7 +144,7 @@ def _component(kind: ComponentType, purl: PackageURL, name: str = "", **fields: 
 
 
 def _source(source: Download) -> ExternalReference:
-    """Return the first place of what was built, with its sum."""
+    """Return the first place of a source, with its sum."""
     url = next((place for place in source.places if "://" in place), source.places[0])
     hashes = [HashType(alg=HashAlgorithm.SHA_256, content=source.sha256)]
     return ExternalReference(type=ExternalReferenceType.SOURCE_DISTRIBUTION, url=XsUri(url), hashes=hashes)

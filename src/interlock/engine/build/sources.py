@@ -20,18 +20,18 @@ from interlock.catalog.variants import Prefix, Variant
 from interlock.engine.ended import run_here
 from interlock.errors import EngineError, RequirementsError, SourceUnavailableError
 
-# Of a project's folder: what was installed or made there is no part of it.
+# Left out of a project's folder, because it was installed or made there.
 LEFT_OUT = {"__pycache__", "node_modules", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
 OF_A_VENV = "pyvenv.cfg"
 MIRROR = "INTERLOCK_SOURCE_MIRROR"
 PIP = "pip/"
-# What follows the version in a wheel's name (PEP 425: the first where it names several), and pip's options for it.
+# The tags after the version in a wheel's name (PEP 425; the first where it names several), and pip's options for them.
 WHEEL = re.compile(r"-[a-z]+([0-9]+)[^-]*-([^-.]+)[^-]*-([^-.]+)[^-]*\.whl$")
 TAGS = ("--python-version", "--abi", "--platform")
 PREFIX, LIBRARIES = "usr/local", "opt/interlock"
-# What the image has to bring itself: libc is one with the kernel's loader, which is not packed.
+# Libraries that the image must have itself: libc belongs to the dynamic loader, which is not packed.
 LIBC = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|anl|crypt|stdc\+\+|gcc_s))\.so(\.|$)")
-# Here an interpreter lies among everything else that is installed.
+# In these prefixes an interpreter lies among everything else that is installed.
 SYSTEM = (Path("/"), Path("/usr"))
 NOT_PACKED = re.compile(
     r"(^|/)(__pycache__|tests?|idlelib|turtledemo|tkinter|lib-tk)(/|$)"
@@ -100,9 +100,10 @@ def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
-    """Return what fetch.sh finds beside the scripts, by path in the build context.
+    """Return the files that fetch.sh finds beside the scripts, by path in the build context.
 
-    From the folder that INTERLOCK_SOURCE_MIRROR names, the cache, and pip's index, asked with this machine's settings.
+    They come from the folder that INTERLOCK_SOURCE_MIRROR names, the cache, and pip's index, which is asked with this
+    machine's settings.
     """
     folder = mirror_folder()
     files = {}
@@ -123,12 +124,12 @@ def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
 
 
 def _mirror() -> str:
-    """Return the user's mirror; a container cannot read a URL of a folder of this machine, so it is told as one."""
+    """Return the user's mirror; a file: URL becomes a path, because a container cannot read this machine's folders."""
     return os.environ.get(MIRROR, "").removeprefix("file://")
 
 
 def mirror_url() -> str:
-    """Return what builds are told of INTERLOCK_SOURCE_MIRROR: nothing if it is a folder of this machine."""
+    """Return INTERLOCK_SOURCE_MIRROR as builds get it: empty if it is a folder of this machine."""
     mirror = _mirror()
     return mirror if "://" in mirror else ""
 
@@ -151,12 +152,12 @@ def _content(file: Path) -> bytes | None:
 
 
 def kept(download: Download, cache: Path) -> Path:
-    """Return where the cache has a file, or is to have it."""
+    """Return the path of a file in the cache, whether it is there or not."""
     return cache / "downloads" / download.sha256
 
 
 def _from_pip(download: Download, cache: Path) -> bytes | None:
-    """Return the wheel if pip's index has it with the declared sum; whatever goes wrong is left to the build to say."""
+    """Return the wheel if pip's index has it with the declared sum; the build reports what goes wrong."""
     releases = [place.removeprefix(PIP) for place in download.places if place.startswith(PIP)]
     tags = _tags(download.file)
     if not releases or not tags:
@@ -174,7 +175,7 @@ def _from_pip(download: Download, cache: Path) -> bytes | None:
 
 
 def _tags(file: str) -> list[str]:
-    """Return pip's options for the interpreter of a wheel, which is not the one that runs pip; none if it is none."""
+    """Return pip's options for the interpreter of a wheel, which is not the one that runs pip; none for other files."""
     match = WHEEL.search(file)
     return [word for pair in zip(TAGS, match.groups(), strict=True) for word in pair] if match else []
 
@@ -199,13 +200,13 @@ def find_prefix(variant: Variant, prefix: Prefix) -> Path:
 
 
 def not_found(variant: Variant, problem: str) -> SourceUnavailableError:
-    """Return the error of an interpreter that others built and that none of its places has."""
+    """Return the error for an interpreter that others built and that none of its places has."""
     todo = "Install it into a folder of its own and name that."
     return SourceUnavailableError(file=variant.file, key="prefix.places", found=problem, todo=todo)
 
 
 def packed_files(prefix: Path) -> list[Path]:
-    """Return what of the prefix goes into an image, sorted: no tests, no static libraries, no byte code."""
+    """Return the files of the prefix that go into an image, sorted: no tests, static libraries or byte code."""
     kept_files = []
     for folder, folders, files in os.walk(prefix):
         below = Path(folder).relative_to(prefix)
@@ -216,7 +217,7 @@ def packed_files(prefix: Path) -> list[Path]:
 
 
 def identity(prefix: Path, files: list[Path]) -> str:
-    """Return what tells whether the prefix changed: names, sizes and times, so that nothing is read for it."""
+    """Return a text that changes with the prefix. It has names, sizes and times, so that no file is read for it."""
     lines = []
     for path in files:
         status = (prefix / path).lstat()
@@ -225,7 +226,7 @@ def identity(prefix: Path, files: list[Path]) -> str:
 
 
 def pack(prefix: Path, files: list[Path]) -> bytes:
-    """Return a tar of usr/local and opt/interlock (the libraries), sorted, root's, with the files' own times."""
+    """Return a sorted tar of usr/local and opt/interlock (the libraries), owned by root, with the files' own times."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", dereference=False) as tar:
         for path in files:
@@ -252,7 +253,7 @@ def _add_file(tar: tarfile.TarFile, prefix: Path, path: Path) -> None:
 
 
 def _moved(data: bytes, prefix: Path) -> bytes:
-    """Return a script whose first line names the interpreter where the image has it."""
+    """Return a script with the first line changed to name the interpreter where the image has it."""
     if not data.startswith(SCRIPT):
         return data
     line, newline, rest = data.partition(b"\n")

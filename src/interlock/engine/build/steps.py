@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-# An instruction with the lines that it goes on in; comments and empty lines are none.
+# An instruction with its continuation lines; comments and empty lines do not match.
 INSTRUCTION = re.compile(r"^[A-Z]+ (?:.*\\\n)*.*$", re.MULTILINE)
-# What may stand in a step's text, which the engine shows and keeps: the address of a mirror may have a password.
+# Only these may be filled in, because the engine shows and keeps a step's text: a mirror's address may have a password.
 SHOWN = ("JOBS", "TRAIN")
 INTO = "/interlock/"
 
@@ -18,7 +18,7 @@ INTO = "/interlock/"
 def in_few_steps(
     dockerfile: str, arguments: Mapping[str, str], labels: Mapping[str, str], *, is_shared: bool = False
 ) -> str:
-    """Return the Dockerfile with its arguments filled in, and what only configures the image in one step of each kind.
+    """Return the Dockerfile with arguments filled in and with one ENV and one LABEL for all that configures the image.
 
     The stages that variants share stay as they are, so that the engine finds them in its cache. A build `is_shared` if
     another variant starts from it: then it has a step of its own, which is in the cache too. The image's environment
@@ -33,7 +33,7 @@ def in_few_steps(
 
 
 def remaining(arguments: Mapping[str, str], dockerfile: str) -> dict[str, str]:
-    """Return the arguments that a Dockerfile in few steps still has."""
+    """Return the arguments that a Dockerfile still has after `in_few_steps`."""
     return {name: value for name, value in arguments.items() if f"ARG {name}=" in dockerfile}
 
 
@@ -78,5 +78,5 @@ def _configured_once(stage: Sequence[str]) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return what stands between double quotes for this text, of which nothing is expanded."""
+    """Return the text escaped for double quotes, so that nothing in it is expanded."""
     return re.sub(r'(["\\$])', r"\\\1", text)

@@ -1,4 +1,4 @@
-"""Trains a variant: it is built so that it counts, does the work of its training, and what was counted is kept."""
+"""Trains a variant: builds it so that it counts, lets it do the work of its training, and keeps what was counted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.run.archives import image_archive
 from interlock.errors import BuildError
 
-# Where the stage `profile` of a Dockerfile has what a training left (dockerfiles/optimise.sh).
+# Where the stage `profile` of a Dockerfile keeps the results of a training (dockerfiles/optimise.sh).
 FOLDER = "/profile"
 MOST_BYTES = 64 << 20
 LOOK = "See the build's log in the cache's folder logs/."

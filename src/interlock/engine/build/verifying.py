@@ -20,7 +20,7 @@ from interlock.errors import BuildError
 from interlock.results.experiments import Built, State
 
 AGAIN = "building it again from nothing"
-# Where every variant that is built from a source has its interpreter, in a layer of its own: the image's last.
+# Every variant built from source has its interpreter here, in a layer of its own, which is the image's last.
 INTERPRETER = "/usr/local"
 NAMED_FILES, MOST_BYTES = 5, 4 * 2**30
 
@@ -28,7 +28,7 @@ NAMED_FILES, MOST_BYTES = 5, 4 * 2**30
 def verify(builder: ImageBuilder, name: str) -> Built:
     """Build the variant twice and return its image if both builds gave the same interpreter layer, and its symbols.
 
-    BuildError names the files that differ. What is not built from source, or failed, is returned unverified.
+    BuildError names the files that differ. A variant that is not built from source, or failed, is returned unverified.
     """
     client, variant, options, on_step = builder.client, builder.known.variants[name], builder.options, builder.on_step
     (built,) = build(builder, [name])

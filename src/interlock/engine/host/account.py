@@ -1,4 +1,4 @@
-"""Whom builds and workloads run as: whoever runs Interlock, or for root in a container a user made for it."""
+"""The user that builds and workloads run as: whoever runs Interlock, or for root in a container one made for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import psutil
 from interlock.engine.ended import run_here
 
 NAME = "interlock"
-# Root's home is closed to others, and with it the cache below it.
+# Root's home, and so the cache below it, is closed to others.
 SYSTEM_CACHE = Path("/var/cache/interlock")
 CONTAINER_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))
 CONTAINER_GROUPS = re.compile(r"docker|kubepods|containerd|libpod|/lxc", re.MULTILINE)
@@ -27,7 +27,7 @@ SYSTEM_PROGRAMS = "/usr/sbin:/sbin:/usr/bin:/bin"
 
 @dataclass(frozen=True)
 class Account:
-    """A user that root's programs become; without a name they stay what they are."""
+    """A user that root's programs run as; without a name they keep their own."""
 
     name: str = ""
     uid: int = -1
@@ -35,14 +35,14 @@ class Account:
     setpriv: str = ""
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """Return the command line that runs this one as the user, who cannot become anybody else."""
+        """Return the command line that runs this one as the user, who gains no right to become anybody else."""
         if not self.name:
             return list(argv)
         who = (f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups", "--no-new-privs")
         return [self.setpriv, *who, "--", *argv]
 
     def give(self, *paths: Path) -> None:
-        """Give files and folders to the user, who writes to them."""
+        """Make the user the owner of files and folders, to write to them."""
         for path in paths:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
@@ -94,7 +94,7 @@ def find_account() -> Account:
 
 
 def expected() -> Account:
-    """Return whom builds and workloads would run as now, without making anybody."""
+    """Return the user that builds and workloads would run as now; none is made."""
     if os.geteuid() != 0 or not is_disposable():
         return MYSELF
     there, setpriv = find_account(), shutil.which("setpriv", path=SYSTEM_PROGRAMS)
@@ -104,7 +104,7 @@ def expected() -> Account:
 
 
 def ensure_account() -> tuple[Account, str]:
-    """Return the user for builds and workloads, made now if need be; or MYSELF, and why there is none."""
+    """Return the user for builds and workloads, made now if need be; or MYSELF and the reason why there is none."""
     made = "" if find_account().name else _make_account()
     user = find_account()
     if not user.name:
@@ -114,7 +114,7 @@ def ensure_account() -> tuple[Account, str]:
 
 
 def _make_account() -> str:
-    """Make the user, and return why that fails; an empty text if it does not."""
+    """Make the user; return why that failed, or an empty text."""
     useradd = shutil.which("useradd", path=SYSTEM_PROGRAMS)
     if useradd is None:
         return "useradd, of the package passwd, is not here"
@@ -129,7 +129,7 @@ def cache_for(account: Account, cache: Path) -> Path:
 
 @contextmanager
 def reading_it(process: psutil.Process) -> Iterator[None]:
-    """Let root's thread read what a process's own user may: a container's root may not look into those of others."""
+    """Let root's thread read what a process's own user may: a container's root cannot look into others' processes."""
     if os.geteuid() != 0 or process.uids().real == 0:
         yield
         return

@@ -1,4 +1,4 @@
-"""What this machine as the engine has, and lacks, in the doctor's words."""
+"""The doctor's checks of this machine as the engine: what it has, and what it lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.results.profiles import Method
 
 
 def of_engine() -> Iterator[MachineCheck]:
-    """Yield the checks of the engine itself, of whom it runs programs as, and of what it builds and serves with."""
+    """Yield the checks of the engine itself, of the user it runs programs as, and of what it builds and serves with."""
     user = account.expected()
     yield _engine()
     yield _user(user)
@@ -24,7 +24,7 @@ def of_engine() -> Iterator[MachineCheck]:
 
 
 def of_probe() -> MachineCheck:
-    """Return the check of how system calls are counted: by BPF, or the probe that is left without it."""
+    """Return the check of how system calls are counted: by BPF, or by the probe that works without it."""
     try:
         profiler.require_bpf()
     except UnsupportedHereError as refused:
@@ -47,7 +47,7 @@ def _engine() -> MachineCheck:
 
 
 def _user(user: Account) -> MachineCheck:
-    """Return the check of whom builds and workloads run as."""
+    """Return the check of the user that builds and workloads run as."""
     if os.geteuid() != 0 or user.name:
         words = f"builds and workloads run as {user.name or 'this user'}"
         return MachineCheck("user", CheckState.OK, f"{words}, without rights" if user.name else words)
@@ -63,7 +63,7 @@ def _user(user: Account) -> MachineCheck:
 
 
 def _tools(user: Account) -> Iterator[MachineCheck]:
-    """Yield the checks of what is compiled with, what serves, and where cells write."""
+    """Yield the checks of the compilers, of the server, and of where cells write."""
     zig = f"Interlock's own programs are, by zig of pip's index ({toolchain.ZIG_BYTES / 1e6:.0f} MB, not kept)"
     uncompiled = f"only what others built is measured; {zig}" if toolchain.missing(toolchain.COMPILER) else ""
     yield _needed("compiler", toolchain.PROGRAMS, uncompiled or "only what others built is measured")
@@ -81,7 +81,7 @@ def _needed(subject: str, needs: Sequence[Need], without: str) -> MachineCheck:
 
 
 def _server(cache: Path) -> MachineCheck:
-    """Return the check of the download workloads' server; what is fetched for it is said."""
+    """Return the check of the download workloads' server, which names what is fetched for it."""
     try:
         chosen = servers.choose(cache)
     except UnsupportedHereError as error:
@@ -100,7 +100,7 @@ def _memory(user: Account) -> MachineCheck:
 
 
 def of_packages() -> Iterator[MachineCheck]:
-    """Yield one command for all that is missing; nothing if nothing is."""
+    """Yield one check with the command that installs all that is missing; nothing if nothing is."""
     lacking = toolchain.missing(toolchain.needs(traces=profiler.could_trace()))
     packages = toolchain.packages(lacking)
     if packages:

@@ -1,4 +1,4 @@
-"""The core set without containers: what stands for what only they have, and what is left out and why."""
+"""The core set without containers: which variants stand in for those of containers, and which are left out and why."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def core_here(known: Catalog, cache: Path, account: Account = MYSELF) -> CoreSet
 
 
 def _stand_in(known: Catalog, variant: Variant, cache: Path, account: Account) -> tuple[str, list[str]]:
-    """Return the newest variant that is here in place of one that needs containers; else why there is none."""
+    """Return the newest variant here that can replace one that needs containers, or why there is none."""
     reasons = [f"a variant of kind '{variant.kind.value}' needs a container engine"]
     standing = [other for other in known.variants.values() if other.stands_for == variant.name]
     standing.sort(key=lambda other: [int(part) for part in other.release_line.split(".")], reverse=True)

@@ -50,7 +50,7 @@ class HostEngine:
     root: Path
     cache: Path
     account: Account = MYSELF
-    answers: Answers = field(default_factory=Answers)  # of places of sources, in this run
+    answers: Answers = field(default_factory=Answers)  # what places of sources answered in this run
 
     @property
     def name(self) -> EngineName:
@@ -113,7 +113,7 @@ class HostEngine:
         return makers_of({folder.name: [labels_in(folder)] for folder in runs(self.cache).glob("*")})
 
     def clean_up(self, owner: str) -> None:
-        """Remove the folder that names the owner last: while it is there, something is left."""
+        """Remove everything of an owner, the folder with its name last: while that is there, something is left."""
         folders = memory.folders_of(owner)
         for folder in folders:
             sandbox.end_all_in(folder)
@@ -123,7 +123,7 @@ class HostEngine:
 
 
 def runs(cache: Path) -> Path:
-    """Return where each experiment on this machine has a folder until it has ended."""
+    """Return the folder in which each running experiment of this machine has its own folder."""
     return cache / "runs"
 
 
@@ -169,7 +169,7 @@ class HostNetwork:
     def open_sandbox(
         self, image_id: str, surroundings: Surroundings = USUAL, packages: Mapping[str, str] = NOTHING
     ) -> sandbox.HostSandbox:
-        """Open a sandbox: what it may do is what the user may, and a prefix is on this machine as if on a volume."""
+        """Open a sandbox. It has the user's rights, and a prefix is on this machine's disk as if on a volume."""
         return self.workspace.open(Path(image_id))
 
     def open_limits_sandbox(self, surroundings: Surroundings = USUAL) -> sandbox.HostSandbox:

@@ -1,4 +1,4 @@
-"""Interpreters that others built and that are used without containers: in a folder of this machine, or an archive."""
+"""Interpreters that others built, used without containers: from a folder of this machine, or from an archive."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from interlock.errors import SourceUnavailableError
 
 
 def place_of(prefix: Prefix, account: Account) -> Path | None:
-    """Return the first of the prefix' places that has its interpreter, for this user."""
+    """Return the first of the prefix' places that has its interpreter and that this user can reach."""
     here = (place for place in folders_of(prefix) if (place / "bin" / prefix.python).exists())
     return next(filter(account.reaches, here), None)
 
 
 def archive_of(prefix: Prefix) -> Download | None:
-    """Return what would be fetched for this machine where no place has the interpreter."""
+    """Return the archive to fetch for this machine if no place has the interpreter."""
     return prefix.archives.get(platform.machine())
 
 
 def not_here(variant: Variant, prefix: Prefix) -> SourceUnavailableError:
-    """Return the error of an interpreter that no place has and that is not fetched either."""
+    """Return the error for an interpreter that no place has and that cannot be fetched either."""
     places = ", ".join(f"{place}/bin/{prefix.python}" for place in prefix.places)
     return not_found(variant, f"not installed on this machine: {places}")
 
 
 def needs_links(prefix: Prefix, place: Path) -> bool:
-    """Return whether the interpreter of a place is found by its own name only with a folder of links to it."""
+    """Return whether programs find a place's interpreter by its name only through a folder of links."""
     return place in SYSTEM or not (place / "bin" / "python").exists()
 
 

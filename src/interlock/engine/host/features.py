@@ -1,4 +1,4 @@
-"""What this machine as the engine cannot do: told here once, whether it is asked beforehand or tried."""
+"""What this machine as the engine cannot do: one list, for whoever asks beforehand and for whoever tries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONLY_IN_CONTAINERS = {
 
 
 def cannot(feature: Feature) -> UnsupportedHereError | None:
-    """Return the error of what cannot be done here; None if it can."""
+    """Return the error for a feature that this machine lacks; None if it has it."""
     if feature in ONLY_IN_CONTAINERS:
         return refused(feature)
     try:
@@ -33,5 +33,5 @@ def cannot(feature: Feature) -> UnsupportedHereError | None:
 
 
 def refused(feature: Feature) -> UnsupportedHereError:
-    """Return the error of what only containers can."""
+    """Return the error for a feature that only containers have."""
     return UnsupportedHereError(key="engine host", found=ONLY_IN_CONTAINERS[feature], todo=CHOOSE)

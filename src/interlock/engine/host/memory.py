@@ -1,4 +1,4 @@
-"""Where cells write on this machine: a folder in memory, or on a disk where memory has too little room for it."""
+"""Where cells write on this machine: a folder in memory, or on a disk if memory has too little room."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import psutil
 from interlock.engine.host.account import Account
 from interlock.engine.ownership import mark
 
-# A tmpfs on every Linux, as a cell's /scratch is. Engines give a container 64 MiB of it.
+# A tmpfs on every Linux, as a cell's /scratch is one. Engines give a container 64 MiB of it.
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a folder of our own is made in it
-# The server's files and those of two cells at the largest, and half as much again.
+# One and a half times the largest files of the server and of two cells together.
 WANTED_BYTES = 512 * 2**20
 IN_MEMORY = {"tmpfs", "ramfs"}
 
@@ -25,13 +25,13 @@ def places() -> list[Path]:
 
 
 def choose(account: Account) -> Path:
-    """Return the first place that has room; without any the one with the most."""
+    """Return the first place with enough room; if there is none, the place with the most room."""
     here = [place for place in places() if place.is_dir() and account.reaches(place)]
     return next(filter(has_room, here), max(here, key=_free_bytes))
 
 
 def has_room(place: Path) -> bool:
-    """Return whether what cells write has room in a place."""
+    """Return whether a place has room for what cells write."""
     return _free_bytes(place) >= WANTED_BYTES
 
 
@@ -51,27 +51,27 @@ def is_memory(place: Path) -> bool:
 
 
 def words(place: Path) -> str:
-    """Return how a place is told: where it is, and whether it is on a disk."""
+    """Return a place in words: where it is, and whether it is on a disk."""
     return f"{place} ({'in memory' if is_memory(place) else f'on a disk, {file_system(place)}'})"
 
 
 def name_of(owner: str) -> str:
     """Return the name of an experiment's folder, by which its processes are found again.
 
-    It is short whatever the experiment is called, because a socket's whole path may have 107 bytes.
+    It is short whatever the experiment is called, because a socket's whole path may have at most 107 bytes.
     """
     return f"interlock-{hashlib.sha256(owner.encode()).hexdigest()[:12]}"
 
 
 def folders_of(owner: str) -> list[Path]:
-    """Return where an experiment's folder may be: what has room may be another place by now."""
+    """Return where an experiment's folder may be; another place may have had room when it was made."""
     return [place / name_of(owner) for place in places()]
 
 
 def make(owner: str, account: Account) -> Path:
-    """Make an experiment's folder, which says who made it; FileExistsError if it is there."""
+    """Make an experiment's folder, marked with who made it; FileExistsError if it is there."""
     folder = choose(account) / name_of(owner)
     folder.mkdir()
     mark(folder, owner)
-    folder.chmod(0o711)  # started by root, a server reads its files as somebody else
+    folder.chmod(0o711)  # a server that root starts reads its files as another user
     return folder

@@ -45,7 +45,7 @@ class HostInstaller:
         return [self.ensure(image, lines) for image, lines in wanted]
 
     def ensure(self, image: Built, lines: Sequence[str]) -> PackageSet:
-        """Return the packages, installed now if they were not; the outcome says why they cannot be installed."""
+        """Return the packages, installed now if they were not; if they cannot be installed, the outcome says why."""
         prefix = Path(image.image_id)
         key = hashlib.sha256(json.dumps([image.image_id, image.content_hash, *lines]).encode()).hexdigest()[:16]
         folder = self.cache / "packages" / key
@@ -63,7 +63,7 @@ class HostInstaller:
         return PackageSet(volume=str(folder), mount_path=str(folder), versions=known.versions)
 
     def _install(self, prefix: Path, folder: Path, lines: Sequence[str]) -> Outcome | None:
-        """Install packages and return None, or the outcome that cells which need them get."""
+        """Install packages and return None; if that fails, return the outcome for the cells that need them."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         self.account.give(folder)
@@ -96,7 +96,7 @@ class _PackagesRecord(Data):
 
 
 def _packages_record(path: Path) -> _PackagesRecord | None:
-    """Return what was installed; None if nothing was, or not to the end."""
+    """Return the record of what was installed; None if nothing was, or the installation did not end."""
     try:
         return store.read_json(path, _PackagesRecord)
     except StoreError:

@@ -44,15 +44,15 @@ from interlock.results.files import take_lock
 # Written last: a prefix without it was left half built.
 DONE = "interlock-facts.json"
 LOCALE = "C.UTF-8"
-# In the order in which they run: of what others built the first, of a source the rest.
+# In the order in which they run: the first one for what others built, the rest for a source.
 SCRIPTS = ("unpack.sh", "build.sh", "finish.sh")
 ANSWER_S = 60
-# Marks a command and all that it starts as an experiment's, by whose name `interlock clean` ends them.
+# Marks a command and all that it starts with the name of its experiment, by which `interlock clean` ends them.
 EXPERIMENT = "INTERLOCK_EXPERIMENT"
 NETWORK = re.compile(r"_proxy$|CERT|CA_BUNDLE|^PIP_|^HOME$|^XDG_", re.IGNORECASE)
-# What the user's settings say of the user's own installations, and with which pip refuses those into a prefix.
+# Undoes the user's settings for their own installations, with which pip refuses to install into a prefix.
 OWN_INSTALLATIONS = {"PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0"}
-# Below a home.
+# Paths below a home.
 PIP_SETTINGS = (".config/pip/pip.conf", ".pip/pip.conf")
 
 
@@ -62,19 +62,19 @@ def environment_of(prefix: Path) -> dict[str, str]:
 
 
 def symbols_of(prefix: Path) -> Path | None:
-    """Return the folder with the names of functions of a prefix that was built here, by build id; None without."""
+    """Return the folder with a prefix's names of functions, by build id; None if the prefix was not built here."""
     folder = _symbols(prefix) / "usr/lib/debug"
     return folder if folder.is_dir() else None
 
 
 def _symbols(prefix: Path) -> Path:
-    """Return where a build puts names: beside the prefixes, because what is in a prefix is stripped."""
+    """Return where a build puts names of functions: beside the prefixes, because files in a prefix are stripped."""
     return prefix.parent.parent / "symbols" / prefix.name
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixPlan(BuildPlan):
-    """A prefix to build, or one of this machine to use as it is; the path of what is built names all that went in."""
+    """A prefix to build, or one of this machine to use as it is; a built one's path has a hash of all that went in."""
 
     prefix: Path
 
@@ -110,7 +110,7 @@ class PrefixBuilder:
                 todo=f"{toolchain.install_command(lacking)}.",
             )
         identified = content_hash(files, identity(variant.compiler))
-        # The interpreter knows its prefix by heart: what is built elsewhere cannot be moved here.
+        # Its prefix is compiled into an interpreter: it cannot be built elsewhere and moved here.
         prefix = self.options.cache / "prefixes" / f"{variant.name}-{identified[:12]}"
         trains = builds.lacks_profile(
             variant,
@@ -121,7 +121,7 @@ class PrefixBuilder:
         return PrefixPlan(variant=variant, files=files, content_hash=identified, prefix=prefix, trains=trains)
 
     def _place(self, variant: Variant, declared: Prefix, unpacked_by: str) -> Path:
-        """Return where an interpreter of others is used from, or will be once its archive is fetched."""
+        """Return where an interpreter that others built is used from, or will be once its archive is fetched."""
         place = existing.place_of(declared, self.account)
         if place is not None and not existing.needs_links(declared, place):
             return place
@@ -131,7 +131,7 @@ class PrefixBuilder:
         return self.options.cache / "prefixes" / f"{variant.name}-{identified}"
 
     def find(self, plan: PrefixPlan) -> Built | None:
-        """Return the prefix of this plan if it is whole."""
+        """Return the prefix of this plan if it is complete."""
         return self._installed(plan) or (_describe(plan, reused=True) if (plan.prefix / DONE).is_file() else None)
 
     def make(self, plan: PrefixPlan) -> Built:
@@ -164,7 +164,7 @@ class PrefixBuilder:
 
 
 def expect(known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
-    """Return what another machine can be expected to build; the content hash is of a build's files alone."""
+    """Return what another machine can be expected to build; the content hash covers only the build's files."""
     texts = project.read_texts(options.root)
     newest = [known.variants[name].at(known.variants[name].version) for name in names]
     return [_expected(known, variant, texts) for variant in newest]
@@ -180,7 +180,7 @@ def _expected(known: Catalog, variant: Variant, texts: FileTexts) -> Built:
 
 
 def build_files(variant: Variant, known: Catalog, texts: FileTexts) -> dict[str, bytes]:
-    """Return all that a build on this machine reads but the sources."""
+    """Return all files that a build on this machine reads, except the sources."""
     if variant.kind is not SourceKind.SOURCE:
         raise SourceUnavailableError(
             file=variant.file,
@@ -199,7 +199,7 @@ def _context(variant: Variant, known: Catalog, texts: FileTexts) -> dict[str, by
 
 @contextmanager
 def _alone(plan: PrefixPlan, on_step: OnStep) -> Iterator[None]:
-    """Hold the lock of all prefixes, which ends with the process: of two builds of one, each removes the other's."""
+    """Hold the lock of all prefixes, which ends with the process: two builds of one would remove each other's files."""
     plan.prefix.parent.mkdir(parents=True, exist_ok=True)
     folder = os.open(plan.prefix.parent, os.O_RDONLY)
     try:
@@ -212,7 +212,7 @@ def _alone(plan: PrefixPlan, on_step: OnStep) -> Iterator[None]:
 
 
 def _make(plan: PrefixPlan, options: BuildOptions, on_step: OnStep, account: Account) -> None:
-    """Build and prove a prefix; nothing is left of it if that fails."""
+    """Build and prove a prefix; if that fails, nothing is left of it."""
     work = plan.prefix.with_name(f"{plan.prefix.name}.build")
     for folder in (plan.prefix, work, _symbols(plan.prefix)):
         shutil.rmtree(folder, ignore_errors=True)
@@ -237,12 +237,12 @@ def _prove(plan: PrefixPlan, on_step: OnStep, account: Account) -> None:
     on_step(plan.variant.name, "proving")
     facts = ask_facts(plan.prefix, account=account)
     require_proof(plan.variant, facts)
-    (plan.prefix / DONE).unlink(missing_ok=True)  # root follows no link that a build has left
+    (plan.prefix / DONE).unlink(missing_ok=True)  # root must not follow a link that a build has left
     (plan.prefix / DONE).write_text(facts.model_dump_json() + "\n", encoding="utf-8")
 
 
 def _write(files: dict[str, bytes], folder: Path) -> None:
-    """Write files as the Dockerfile copies them: those in folders of the context go next to the scripts."""
+    """Write files where the Dockerfile copies them: those in folders of the context go next to the scripts."""
     folder.mkdir(parents=True)
     for path, data in files.items():
         (folder / Path(path).name).write_bytes(data)
@@ -280,7 +280,7 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
 def network_settings(cache: Path, account: Account) -> dict[str, str]:
     """Return the user's settings that a build or pip needs to reach the network: proxies, certificates, pip's index.
 
-    Another user has a home of its own, with a copy of pip's settings.
+    If builds run as another user, that user has its own home with a copy of pip's settings.
     """
     kept = {name: value for name, value in os.environ.items() if NETWORK.search(name)} | OWN_INSTALLATIONS
     if not account.name:

@@ -1,4 +1,4 @@
-"""The profiler as a process of this machine: it watches a cgroup, which what a cell starts meanwhile is put into."""
+"""The profiler as a process of this machine: it watches a cgroup, which all that a cell starts meanwhile joins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from interlock.engine.host.toolchain import NOT_COMPILED
 from interlock.engine.profilers import not_ready, refusal
 from interlock.errors import EngineError, InterlockError, UnsupportedHereError
 
-# Where cgroups of version 2 are: alone, or beside version 1.
+# Where cgroups of version 2 are mounted: alone, or beside version 1.
 HIERARCHIES = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 READY_S, END_S, GONE_S = 30, 60, 5
 # Puts itself into a cgroup and becomes another program.
@@ -26,7 +26,7 @@ JOIN = ["/bin/sh", "-c", 'echo $$ >"$0"/cgroup.procs && exec "$@"']
 
 
 def require_bpf() -> None:
-    """Raise UnsupportedHereError with what this machine lacks to count by BPF, as far as that is known beforehand."""
+    """Raise UnsupportedHereError if this machine lacks something to count by BPF that can be known beforehand."""
     lacking = toolchain.missing(toolchain.PROFILER)
     if lacking:
         problem = f"this machine has no {', '.join(need.what for need in lacking)}"
@@ -53,18 +53,18 @@ def _hierarchy() -> Path | None:
 
 
 def _own_cgroup() -> Path | None:
-    """Return the folder of this process's own cgroup of version 2, whose limits hold for what is made below it."""
+    """Return the folder of this process's own cgroup (version 2), whose limits hold for all cgroups below it."""
     root = _hierarchy()
     if root is None:
         return None
     lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     mine = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
-    # Outside of what this process sees of the hierarchy it is "..".
+    # A cgroup outside of what this process sees of the hierarchy begins with "..".
     return root / mine if (root / mine).is_dir() and ".." not in mine else root
 
 
 def remove_cgroups(beginning: str) -> None:
-    """Remove the cgroups that killed experiments left, whose names begin so; processes are not in them any more."""
+    """Remove the cgroups with this prefix that killed experiments left; no process is in them any more."""
     root = _hierarchy()
     for folder in root.rglob(f"{beginning}*") if root else ():
         with suppress(OSError):
@@ -154,7 +154,7 @@ def cgroup_of_its_own(name: str) -> Iterator[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a cgroup once the processes in it are gone; one that stays is removed with the experiment."""
+    """Remove a cgroup once its processes are gone; if it stays, it is removed with the experiment."""
     limit = time.monotonic() + GONE_S
     while time.monotonic() < limit:
         with suppress(OSError):

@@ -1,7 +1,7 @@
 """Cells without containers: a folder each, and processes that see the prefix, the instruments and nothing of the user.
 
-The places that programs know in a container (/interlock, /scratch, ...) are folders of this machine here: every word of
-a command line and every entry of an environment that names one is translated.
+The places that programs know in a container (/interlock, /scratch, ...) are folders of this machine. Words of a command
+line and values of an environment that name such a place are translated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Feature, Stack
 from interlock.errors import EngineError, FloodError, UnsupportedHereError
 
 LIMITS_PATH = "/usr/local/bin:/usr/bin:/bin"
-# In the environment of all that a cell starts: a process can leave its group and its session, but not this.
+# Set for all that a cell starts: a process can leave its group and its session, but not its first environment.
 PROCESS_OWNER = "INTERLOCK_PROCESS"
 GONE_S = 5
 RECEIVE_BYTES = 1 << 16
@@ -39,7 +39,7 @@ RECEIVE_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class HostSandbox:
-    """A folder of this machine for the processes of one cell, and what a container's places are on this machine."""
+    """A folder of this machine for the processes of one cell, and the folders that stand for a container's places."""
 
     prefix: Path | None  # of the interpreter; none for limits, which are commands of this machine
     folder: Path
@@ -54,8 +54,8 @@ class HostSandbox:
     def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
         """Run a command with the sandbox's interpreter; what is left of it afterwards is killed.
 
-        As with a container, the sandbox is gone with a process that had to be killed. UnsupportedHereError names a
-        limit's command that this machine lacks.
+        As with a container, a process that had to be killed takes the sandbox with it. UnsupportedHereError names a
+        command of a limit that this machine lacks.
         """
         words = self.account.command([translated(word, self.places) for word in argv])
         for cgroup in self.watched:
@@ -85,7 +85,7 @@ class HostSandbox:
         )
 
     def has_no_memory_left(self) -> bool:
-        """Return no: only a container's memory is limited."""
+        """Return False: only a container's memory is limited."""
         return False
 
     @contextmanager
@@ -132,7 +132,7 @@ class HostSandbox:
 def open_sandbox(prefix: Path | None, tools: Path, disk: Path, memory: Path, account: Account = MYSELF) -> HostSandbox:
     """Open a sandbox with the instruments, in a folder on a disk and one in memory.
 
-    EngineError if its folders cannot be made, and then none of them is left.
+    EngineError if its folders cannot be made; then none of them is left.
     """
     name = f"cell-{secrets.token_hex(4)}"
     folder, on_disk = memory / name, disk / name
@@ -153,7 +153,7 @@ def open_sandbox(prefix: Path | None, tools: Path, disk: Path, memory: Path, acc
 
 
 def translated(word: str, places: Mapping[str, str]) -> str:
-    """Replace a container's path, or the beginning of a path below it, with this machine's."""
+    """Replace a container's place, at the beginning of a path, with this machine's folder."""
     for place, here in places.items():
         if word == place or word.startswith(f"{place}/"):
             return here + word[len(place) :]
@@ -161,7 +161,7 @@ def translated(word: str, places: Mapping[str, str]) -> str:
 
 
 def translated_list(value: str, places: Mapping[str, str]) -> str:
-    """Translate each of several paths that are separated by colons."""
+    """Translate each path of a list separated by colons."""
     return ":".join(translated(entry, places) for entry in value.split(":"))
 
 
@@ -193,7 +193,7 @@ def run_process(argv: list[str], deadline_s: float, environment: Mapping[str, st
             flooded = True
         finally:
             _kill_all(lambda process: process.environ().get(PROCESS_OWNER) == owner)
-    # As engines and shells report it: 128 and the signal's number for a signal.
+    # As engines and shells report a signal: 128 plus its number.
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     if flooded:
         return Ended(None, "", "", False, flooded=True)
@@ -202,9 +202,9 @@ def run_process(argv: list[str], deadline_s: float, environment: Mapping[str, st
 
 
 def _read_to_end(process: subprocess.Popen[bytes], into: tuple[bytearray, bytearray], limit_s: float) -> None:
-    """Put what a process prints into the two, until it has ended.
+    """Put what a process prints on stdout and stderr into the two buffers, until it has ended.
 
-    TimeoutExpired if it has not at `limit_s` by the monotonic clock, FloodError once it prints too much.
+    TimeoutExpired if it still runs at `limit_s` of the monotonic clock, FloodError once it prints too much.
     """
     streams = dict(zip((cast(IO[bytes], process.stdout), cast(IO[bytes], process.stderr)), into, strict=True))
     while streams:
@@ -248,7 +248,7 @@ class ProcessChannel:
             view = view[self._input.write(view) :]
 
     def receive(self, limit_s: float) -> bytes:
-        """Return the next bytes of its stdout, nothing once it has ended. TimeoutError after so many seconds."""
+        """Return the next bytes of its stdout; none once it has ended. TimeoutError after `limit_s` seconds."""
         ready, _, _ = select.select([self._output], [], [], limit_s)
         if not ready:
             raise TimeoutError
@@ -258,7 +258,7 @@ class ProcessChannel:
 def end_all_in(folder: Path) -> None:
     """Kill every process that runs in the folder or whose environment names a path in it.
 
-    A server writes its title over its environment, but stays where its files are.
+    Both are needed: a server overwrites its environment with its title, but its working folder stays.
     """
     mark = f"{folder}/"
     _kill_all(
@@ -286,7 +286,7 @@ def _kill_all(belongs: Callable[[psutil.Process], bool]) -> None:
 
 def _processes(belongs: Callable[[psutil.Process], bool]) -> Iterator[psutil.Process]:
     for process in psutil.process_iter():
-        # Others' processes cannot be read, and any may end meanwhile.
+        # Other users' processes cannot be read, and any process may end meanwhile.
         with suppress(psutil.Error):
             with reading_it(process):
                 is_meant = belongs(process)

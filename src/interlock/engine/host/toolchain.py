@@ -21,24 +21,24 @@ from interlock.engine.host import fetching
 from interlock.engine.host.account import MYSELF, Account
 from interlock.errors import EngineError
 
-# An ordinary user's PATH may lack where administrators' programs are.
+# Folders of administrators' programs, which an ordinary user's PATH may lack.
 SYSTEM_PROGRAMS = "/usr/local/sbin:/usr/sbin:/sbin"
 LAUNCHER = ("launch.c", "agent.c", "batch.c", "evict.c")
 COMPILE_PROGRAM = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o"]
 COMPILE_LIBRARY = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]
-# Of pip's wheel of zig.
+# The size of pip's wheel of zig.
 ZIG_BYTES = 94e6
-# Of fetch.sh: no place has the source, or what came has another sum.
+# Exit codes of fetch.sh: no place has the source, or the file has another sum.
 NO_SOURCE = (69, 65)
 SEE_DOCTOR = "Run `interlock doctor --engine host`: it names what is missing."
 PTH = "libpthread-pth.so"
-# Beside the profiler: why it does not compile here.
+# A file in the profiler's place that says why it does not compile here.
 NOT_COMPILED = "not-compiled"
 
 
 @dataclass(frozen=True)
 class Need:
-    """A program, a header in <...> or a file, and the packages that have it; no name where no package does."""
+    """A program, a header or a file, and the packages that have it; an empty name where no package does."""
 
     what: str
     debian: str
@@ -46,16 +46,16 @@ class Need:
 
     @property
     def is_here(self) -> bool:
-        """Return whether it is: a program in PATH, a header by the compiler."""
+        """Return whether it is here: a program in PATH, a header that the compiler finds, or a file."""
         if self.what.startswith("/"):
             return Path(self.what).exists()
         return _has_header(self.what) if self.what.endswith(".h") else find(self.what) is not None
 
 
 GCC = "gcc"
-# Interlock's own programs ask for no more.
+# Interlock's own programs need no more.
 COMPILER = (Need("gcc", "gcc", "gcc"), Need("stdio.h", "libc6-dev", "glibc-devel"))
-# Without these nothing is built.
+# Without these no interpreter is built.
 PROGRAMS = (
     *COMPILER,
     Need("make", "make", "make"),
@@ -82,13 +82,13 @@ LIBRARIES = (
     Need("zstd.h", "libzstd-dev", "libzstd-devel"),
 )
 
-# What the download workloads and profiles need besides.
+# What the download workloads and profiles need as well.
 OPENSSL = Need("openssl", "openssl", "openssl")
 SERVER = (Need("nginx", "nginx-light", "nginx"), OPENSSL)
-# GNU pth's archive is of 2006 and takes the system's: without it modes that preload pth are unsupported.
+# GNU pth's archive is of 2006 and needs the system's file: without it modes that preload pth are unsupported.
 PTH_NEEDS = (Need("/usr/share/misc/config.guess", "autotools-dev", ""),)
 PROBE = (Need("strace", "strace", "strace"),)
-# What the profiler is compiled with: without it nothing but strace counts, and nothing takes stacks.
+# What the profiler is compiled with. Without it only strace counts, and nothing takes stacks.
 PROFILER = (
     Need("clang", "clang", "clang"),
     Need("bpftool", "bpftool", "bpftool"),
@@ -107,7 +107,7 @@ def missing(needs: Sequence[Need]) -> list[Need]:
 
 
 def install_command(needs: Sequence[Need]) -> str:
-    """Return the command of this machine's distribution that installs them."""
+    """Return the distribution's command that installs them."""
     return " ".join(["dnf install" if shutil.which("dnf") else "apt-get install", *packages(needs)])
 
 
@@ -117,33 +117,33 @@ def packages(needs: Sequence[Need]) -> list[str]:
 
 
 def cannot_compile(lacking: Sequence[Need]) -> str:
-    """Return that no interpreter is compiled here."""
+    """Return in words what is lacking to compile an interpreter here."""
     return f"this machine has no {', '.join(need.what for need in lacking)} to compile it with"
 
 
 def programs(compiled_by: str) -> tuple[Need, ...]:
-    """Return what an interpreter is built with, whose compiler may be another one than the usual one."""
+    """Return what an interpreter is built with; `compiled_by` may be another compiler than the usual one."""
     return PROGRAMS if compiled_by == GCC else (*PROGRAMS, Need(compiled_by, compiled_by, "clang"))
 
 
 def needs(*, traces: bool) -> tuple[Need, ...]:
     """Return all that this machine as the engine asks for; playbooks/roles/tools/vars has their packages.
 
-    Not nginx, which is unpacked into the cache; what the profiler is compiled with where it could trace.
+    nginx is not among them, because it is unpacked into the cache. What the profiler needs is, if it could trace here.
     """
     return (*PROGRAMS, *LIBRARIES, *PTH_NEEDS, OPENSSL, *PROBE, *(PROFILER if traces else ()))
 
 
 @functools.cache
 def compiler(program: str) -> str:
-    """Return a compiler and this machine, as a stored profile of optimisation names what it serves."""
+    """Return a compiler and this machine in words, as a stored profile of optimisation names what it serves."""
     said = run_here([program, "--version"]).stdout
     return f"{said.splitlines()[0] if said else program}, {platform.machine()}"
 
 
 @functools.cache
 def identity(compiled_by: str) -> str:
-    """Return what besides the sources decides what is built: system, machine, compiler and missing libraries."""
+    """Return what decides the result of a build besides the sources: system, machine, compiler, missing libraries."""
     gcc = f"gcc {run_here(['gcc', '-dumpfullversion']).stdout.strip()}"
     system = f"{machine.operating_system()} {platform.machine()} {' '.join(platform.libc_ver())}"
     without = " ".join(need.what for need in missing(LIBRARIES))
@@ -151,7 +151,7 @@ def identity(compiled_by: str) -> str:
 
 
 def _has_header(name: str) -> bool:
-    # Some headers use what the standard ones declare: `readline.h` needs FILE.
+    # Some headers need the declarations of standard ones: `readline.h` needs FILE.
     source = f"#include <stdio.h>\n#include <{name}>\n"
     return run_here(["gcc", "-E", "-x", "c", "-"], given=source).ok
 
@@ -159,8 +159,8 @@ def _has_header(name: str) -> bool:
 def ensure_instruments(root: Path, cache: Path, account: Account = MYSELF) -> Path:
     """Return the folder with the launcher, the probes and what modes preload.
 
-    It is made anew if dockerfiles/instruments changed, or what the probes need came to be here; GNU pth is tried again
-    as long as no place had its source.
+    It is made anew if dockerfiles/instruments changed, or if what the probes need was installed. GNU pth is tried again
+    as long as no place has its source.
     """
     source = root / "dockerfiles" / "instruments"
     files = read_context(source) | read_context(root / "dockerfiles" / "limits")
@@ -195,7 +195,7 @@ def _take_place(made: Path, folder: Path) -> None:
 
 @contextmanager
 def _compiler(source: Path, cache: Path) -> Iterator[list[str]]:
-    """Yield a C compiler's words: gcc, or where there is none zig by pip, which is gone after the block."""
+    """Yield a C compiler's command: gcc, or without it zig from pip, which is removed after the block."""
     if not missing(COMPILER):
         yield ["gcc"]
         return
@@ -224,7 +224,7 @@ def _compile_programs(compiler: list[str], root: Path, folder: Path) -> None:
 
 
 def instruments_identity(files: Mapping[str, bytes]) -> str:
-    """Return what decides how instruments are made: their files, and the probes that can be made of them here."""
+    """Return what decides how instruments are made: their files, and which probes can be compiled here."""
     without = " ".join(need.what for need in missing([*PROGRAMS, *PTH_NEEDS, *PROBE, *PROFILER]))
     parts = [*(path.encode() + data for path, data in sorted(files.items())), without.encode()]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
@@ -237,7 +237,7 @@ def _compile(argv: list[str]) -> None:
 
 
 def _make_pth(source: Path, folder: Path, account: Account) -> None:
-    """Build GNU pth for the modes that preload it, unless its source or what it needs is not here."""
+    """Build GNU pth for the modes that preload it, unless its source or something that it needs is missing."""
     if missing([*PROGRAMS, *PTH_NEEDS]):
         return
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
@@ -248,7 +248,7 @@ def _make_pth(source: Path, folder: Path, account: Account) -> None:
         settings = {"PREFIX": name, "BUILD_DIR": name, MIRROR: mirror_url()}
         argv = account.command(["sh", f"{name}/pth.sh"])
         done = run_here(argv, environment={**os.environ, **settings}, folder=work)
-        if (work / PTH).is_file() and not (work / PTH).is_symlink():  # root follows no link that a build has left
+        if (work / PTH).is_file() and not (work / PTH).is_symlink():  # root follows no link of a build
             shutil.copyfile(work / PTH, folder / PTH)
     if done.exit_code not in {0, *NO_SOURCE}:
         problem = f"GNU pth cannot be built: {done.why}"
@@ -256,7 +256,7 @@ def _make_pth(source: Path, folder: Path, account: Account) -> None:
 
 
 def _make_profiler(source: Path, folder: Path) -> None:
-    """Build the profiler, if what it needs is here. Where it does not compile, a file says so: strace is left."""
+    """Build the profiler, if what it needs is here. If it does not compile, a file says so and strace has to do."""
     if missing(PROFILER):
         return
     shutil.copytree(source, folder)
@@ -268,9 +268,9 @@ def _make_profiler(source: Path, folder: Path) -> None:
 
 
 def _copy_strace(folder: Path) -> None:
-    """Copy this machine's strace, if it has one, with its loader and libraries to where a container has it.
+    """Copy this machine's strace, if it has one, with its loader and libraries to the place that it has in a container.
 
-    With a loader of its own, strace does not take the library that a mode preloads.
+    With its own loader, strace does not load the library that a mode preloads.
     """
     strace = shutil.which("strace")
     if strace is None:

@@ -57,9 +57,9 @@ class Distribution:
 
 
 def parse(output: str, kind: type[Said]) -> list[Said]:
-    """Return what `inside/audit.py` says of this kind, an object per line.
+    """Return the objects of this kind that `inside/audit.py` prints, one per line.
 
-    Packages that it imports print between its lines what they like.
+    Other lines are skipped: packages that it imports may print anything.
     """
     said, adapter = list[Said](), TypeAdapter(kind)
     for line in output.splitlines():
@@ -69,7 +69,7 @@ def parse(output: str, kind: type[Said]) -> list[Said]:
 
 
 def top_modules(files: Sequence[str]) -> list[str]:
-    """Return the top-level modules that people import; of a namespace package, those of this distribution.
+    """Return the top-level modules that people import; for a namespace package, this distribution's part of it.
 
     Private modules (a leading underscore) and those for the package's developers are left out.
     """
@@ -81,7 +81,7 @@ def top_modules(files: Sequence[str]) -> list[str]:
 
 
 def extension_modules(files: Sequence[str]) -> list[str]:
-    """Return the extension modules, private ones included (each may switch the GIL on), without those for tests."""
+    """Return the extension modules without those for tests; private ones count, because each may switch the GIL on."""
     names = [name for name, path in _modules(files) if path.suffix == EXTENSION]
     return sorted(name for name in set(names) if not any(map(FOR_DEVELOPERS.match, name.split("."))))
 
@@ -130,7 +130,7 @@ class ImportJob:
     modules: list[str]
     deadline_s: float
     is_sweep: bool = False  # a sweep over extension modules, few of which can be imported by themselves
-    is_built: bool = False  # here, where the builder has libraries that the image may lack
+    is_built: bool = False  # built here, where the builder has libraries that the image may lack
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def run_jobs(inside: PipContainer, jobs: Sequence[ImportJob]) -> tuple[str | Non
     """Return the bare interpreter's GIL and the results of each job."""
     asked = [{"modules": job.modules, "deadline_s": job.deadline_s} for job in jobs]
     inside.put({JOBS: json.dumps(asked).encode()})
-    # A second for each process to start and end, which its deadline does not include.
+    # Each process gets a second to start and end, which its deadline does not include.
     limit_s = ASK_S + sum(job.deadline_s + len(job.modules) for job in jobs)
     output = _must(inside, ["python", PROGRAM, JOBS, str(NORMAL_USER)], limit_s)
     bare = next((said.bare for said in parse(output, BareInterpreter)), None)
@@ -226,8 +226,8 @@ def imports_by_package(
 ) -> dict[str, list[ModuleImport]]:
     """Return the imports to report, by package.
 
-    Of a sweep those are the ones that switch the GIL on, and of what was built here those that lack a library. What a
-    wheel lacks, a GPU's driver say, its image lacks on the control too, which is not swept.
+    A sweep reports the modules that switch the GIL on, and for packages built here those that lack a library. What a
+    downloaded wheel lacks, such as a GPU's driver, the control's image lacks too, and the control is not swept.
     """
     imports: dict[str, list[ModuleImport]] = {}
     for job, row in zip(jobs, answers, strict=True):
@@ -330,7 +330,7 @@ def _audit_one(task: _Task) -> VariantAudit:
     try:
         with engine_errors("the engine failed during the audit", name):
             return _work(task, owner)
-    except BuildError as error:  # of this variant's builder; the others go on
+    except BuildError as error:  # this variant's builder failed; the others go on
         return VariantAudit(variant=name, outcome=Outcome(state=State.FAILED, reason=str(error)))
     finally:
         leftovers.clean_up(task.client, owner)
@@ -374,12 +374,12 @@ def _releases_with_wheels(
     return {name: remedies.release_with_wheel(inside, name, version, options) for name, version in asked}
 
 
-# What markers are evaluated in.
+# Prints what markers are evaluated in.
 ENVIRONMENT = "import json; from pip._vendor.packaging import markers; print(json.dumps(markers.default_environment()))"
 
 
 def _environment(inside: PipContainer) -> Environment:
-    """Return what the variant's interpreter says to markers of lock files."""
+    """Return the environment of the variant's interpreter, in which the markers of lock files are evaluated."""
     return dict(parse_json(_must(inside, ["python", "-c", ENVIRONMENT], ASK_S)))
 
 

@@ -39,7 +39,7 @@ ALWAYS: Conditions = frozenset()
 
 @dataclass(frozen=True)
 class Dependencies:
-    """What all files ask for together; which packages of a lock file, each variant tells by its environment."""
+    """What all files ask for together; each variant's environment selects the packages of lock files."""
 
     files: list[str]  # as the user named them
     reader: Reader
@@ -49,7 +49,7 @@ class Dependencies:
     def at(self, environment: Environment) -> Requirements:
         """Return the requirements of one environment.
 
-        pip checks hashes for all lines or for none: those of a lock file are left out beside a line without one.
+        pip checks hashes for all lines or for none, so the hashes of lock files are left out if any line has none.
         """
         own = self.reader.read
         locked = [line for lock in self.locks for line in lock.lines(self.reader, environment)]
@@ -94,7 +94,7 @@ def read(
             problem, todo = f"there is no {kind} '{name}'", nearest(name, known)
             raise RequirementsError(file=", ".join(names), key=f"--{kind}", found=problem, todo=todo)
     read_all = Dependencies(list(names), reader, locks)
-    # What is wrong with a lock file is said before anything is started.
+    # `here` reads the lock files now, so that what is wrong with them is said before anything is started.
     if not read_all.here().lines and not locks:
         todo = "Add requirements, or name another file."
         raise RequirementsError(file=", ".join(names), found="no requirement", todo=todo)
@@ -127,7 +127,7 @@ class _Project:
         return self._table("dependency-groups")
 
     def add_to(self, reader: Reader) -> None:
-        """Give the reader each line that is wanted; RequirementsError for what pip could not do with it."""
+        """Give the reader each line that is wanted; RequirementsError for a line that pip could not use."""
         if not self._table("project") and self._table("tool.poetry"):
             raise wrong(self.path, "tool.poetry", "has dependencies in Poetry's own words", f"Name its {POETRY}.")
         for key in self._strings("project.dynamic", self._table("project").get("dynamic", [])):
@@ -147,7 +147,7 @@ class _Project:
     def _wanted(self) -> Iterator[tuple[Requirement, str, Conditions]]:
         """Yield the requirements of the project, of groups and of extras, and of extras that one of these names.
 
-        Where a line names an extra, the extra's own lines have the conditions of that line too.
+        If a line names an extra, the conditions of that line hold for the extra's own lines too.
         """
         project, extras = self._table("project"), {str(canonicalize_name(name)): name for name in self.extras}
         own = canonicalize_name(str(project.get("name", "")))

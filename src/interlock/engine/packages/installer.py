@@ -41,16 +41,16 @@ FOLDER = "/packages"
 REQUIREMENTS = f"{AUDIT}/requirements.txt"
 FILL_S, INSTALL_S = 3600, 900
 CORRECT = "Correct the `packages` of the workload, or pip's settings on this machine."
-# For so long an interrupt waits for installations to end. A builder that is being made ends with this process.
+# How long an interrupt waits for installations to end. A builder that is still being made ends with this process.
 ABANDON_S = 5
-# Before this pip, a project without pyproject.toml is built with what is installed, and old images lack `wheel`.
+# An older pip builds a project without pyproject.toml with what is installed, and old images lack `wheel`.
 GETS_WHEEL_ITSELF = (23, 1)
 # Another process may have installed the same packages meanwhile; then its files stay.
 MOVE = 'mv -T "$1" "$2" 2>/dev/null || { test -d "$2" && rm -rf "$1"; }'
-# Runs on any interpreter from 2.5 to 3.15. Compiled at the path that cells see: byte code with another path is patched
-# at every import. Some packages have files for other versions of Python, which do not compile. Without its byte code a
-# module would be compiled at each start of a cell's process, because cells cannot write it: that is an error. Not by
-# `-m compileall`, which ends with 0 whatever it could write, and did nothing at all on a variant that has it frozen.
+# Runs on any interpreter from 2.5 to 3.15. Files are compiled at the path that cells see: byte code with another path
+# is patched at every import. Files for other versions of Python do not compile, and are skipped. Byte code that cannot
+# be written is an error: cells cannot write it either, and would compile the module at each start of a process.
+# `-m compileall` does not do: it ends with 0 whatever it could write, and did nothing on a variant that has it frozen.
 COMPILE = """\
 import os, py_compile, sys
 for folder, _, names in os.walk(sys.argv[1]):
@@ -72,7 +72,7 @@ class ImageInstaller:
     catalog: Catalog
     root: Path
     on_step: OnStep
-    at_work: set[str] = field(default_factory=set)  # the owners of what installations make until they end
+    at_work: set[str] = field(default_factory=set)  # the owners of what running installations have made
     abandoned: Event = field(default_factory=Event)
 
     def tidy(self) -> None:
@@ -84,9 +84,9 @@ class ImageInstaller:
                     volume.remove()
 
     def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[PackageSet]:
-        """Return the packages of each image and its requirement lines; those of several variants side by side.
+        """Return the packages of each image and its requirement lines; several variants are installed side by side.
 
-        One builder serves all packages of a variant, so these follow each other.
+        One builder serves all packages of a variant, so these are installed one after the other.
         """
         places: dict[str, list[int]] = {}
         for place, (image, _) in enumerate(wanted):
@@ -105,7 +105,7 @@ class ImageInstaller:
         return [installed[place] for place in range(len(wanted))]
 
     def _abandon(self) -> None:
-        """Remove what the installations at work have made, until they have ended for want of it."""
+        """Remove what running installations have made, until they end because it is gone."""
         end_s = time.monotonic() + ABANDON_S
         self.abandoned.set()
         while self.at_work and time.monotonic() < end_s:
@@ -158,14 +158,14 @@ class ImageInstaller:
 
 
 def planned(image_id: str, lines: Iterable[str]) -> PackageSet:
-    """Return the volume and the folder, which depend on the image and the lines alone."""
+    """Return a package set with its volume and folder, which depend on the image and the lines alone."""
     known_by = json.dumps([image_id, MOVE, COMPILE, *lines])
     key = hashlib.sha256(known_by.encode()).hexdigest()[:16]
     return PackageSet(volume=f"interlock-packages-{key}", mount_path=f"{FOLDER}/{key}")
 
 
 def names_of(lines: Iterable[str]) -> list[str]:
-    """Return the names of required packages, each once, however many versions of Python have a line of their own."""
+    """Return the names of required packages, each once even if it has a line for each of several versions of Python."""
     return list(dict.fromkeys(Requirement(line).name for line in lines))
 
 
@@ -181,7 +181,7 @@ def _recorded(client: DockerClient, image_id: str, packages: PackageSet) -> dict
             entry = tar.getmembers()[0]
             member = tar.extractfile(entry) if entry.isreg() else None  # a link to itself has no end
             versions = parse_json(member.read()) if member else None
-    except (ContentError, ValueError, IndexError):  # what is installed runs, and may write there
+    except (ContentError, ValueError, IndexError):  # installed packages run, and may write there
         return None
     is_list = isinstance(versions, dict) and all(isinstance(version, str) for version in versions.values())
     return versions if is_list else None

@@ -1,7 +1,7 @@
-"""What was built in a container, taken out and checked; the wheels that audits keep for each other, with their sums.
+"""Takes wheels that were built out of their containers, checks them, and keeps them with their sums for later audits.
 
-A package's build may run any code, as root of its container. So nothing that a builder can write is read by another
-audit: a wheel leaves its builder when everything in it has ended, and what keeps it is a container that never runs.
+A package's build may run any code, as root of its container. So no audit reads what another audit's builder can write:
+a wheel leaves its builder when everything there has ended, and the container that keeps it never runs.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from interlock.engine.build.sources import tar_of_paths
 from interlock.engine.run.archives import ContentError, archive
 from interlock.untrusted import parse_json
 
-# Written by a container of `KeptWheels` alone, and by no builder.
+# Written only by the container of `KeptWheels`, never by a builder.
 CACHE_VOLUME, CACHE = "interlock-built-wheels", "/cache"
 MOST_BYTES = 2 * 2**30  # of one wheel; the largest on the public index has 1.2 GB
 MOST_RECORD_BYTES = 1 << 16
 
 
 def take_out(container: Container, folder: str, name: str, into: Path) -> Path:
-    """Copy the one wheel of this package from a container in which nothing runs; ContentError if it has none."""
+    """Copy this package's only wheel from a container in which nothing runs; ContentError if there is not just one."""
     with archive(container, folder, MOST_BYTES) as tar:
         wheels = [entry for entry in tar if entry.name.endswith(".whl")]
         if len(wheels) != 1:
@@ -51,7 +51,7 @@ def _checked(wheel: Path, name: str) -> Path:
 
 
 def _written(tar: tarfile.TarFile, entry: tarfile.TarInfo, into: Path) -> Path:
-    """Write a file of the tar into the folder, under the last part of its name; a link or a device is none."""
+    """Write a file of the tar into the folder, under the last part of its name; ContentError if it is not regular."""
     name = Path(entry.name).name
     data = tar.extractfile(entry) if entry.isreg() and name not in {"", ".."} else None
     if data is None:
@@ -69,7 +69,7 @@ class KeptWheels:
     container: Container
 
     def keep(self, key: str, wheel: Path, build_s: float) -> None:
-        """Keep the wheel with its sum, in place of one that is there already; errors are docker's own."""
+        """Keep the wheel with its sum, replacing one with this key; errors are docker's own."""
         record = {"wheel": wheel.name, "sha256": _sum(wheel), "build_s": build_s}
         self._put({f"{CACHE}/{key}/{record['sha256']}/{wheel.name}": wheel})
         self._put({f"{CACHE}/{key}/record.json": json.dumps(record).encode()})

@@ -1,6 +1,6 @@
 """Lock files, each a list of packages for one environment: pylock.toml (PEP 751), uv.lock and poetry.lock. Pure.
 
-They are read here rather than by the tools that wrote them: an audit says the same wherever it runs.
+They are read here rather than by the tools that wrote them, so that an audit says the same wherever it runs.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from interlock.engine.packages.requirements import Line, Reader
 from interlock.errors import RequirementsError
 
 UV, POETRY = "uv.lock", "poetry.lock"
-# Of these pip checks a file's sum.
+# The sums by which pip checks a file.
 SUMS = ("sha256", "sha384", "sha512")
-# The first poetry.lock that says of each package which groups need it, and where.
+# The first version of poetry.lock that says which groups need each package, and where.
 LEAST_POETRY = (2, 1)
-# Of Poetry, an address as git takes it and pip does not: git@example.org:folder/project.git
+# In poetry.lock, an address that git takes and pip does not: git@example.org:folder/project.git
 SSH = re.compile(r"^([\w.-]+@[\w.-]+):")
 TO_LOCK_AGAIN = "Lock again with the tool that wrote it."
-# Of uv, a place of the project's own.
+# In uv.lock, the kinds of source that are the project's own.
 OWN = ("virtual", "editable", "directory")
 
 Environment = Mapping[str, str]  # what markers are evaluated in, as an interpreter reports it
@@ -50,7 +50,7 @@ class Selection:
 
 
 def canonical(names: Iterable[str]) -> frozenset[str]:
-    """Return the names without differences of case and of hyphens, dots and underscores."""
+    """Return the names normalised (PEP 503): no differences of case, or of hyphens, dots and underscores."""
     return frozenset(map(canonicalize_name, names))
 
 
@@ -59,13 +59,13 @@ def wrong(path: Path, key: str, problem: object, todo: str) -> RequirementsError
 
 
 def line_number(text: str, needle: str) -> int:
-    """Return the number of the first line that has a text, which a TOML reader does not tell; 1 without one."""
+    """Return the number of the first line that has a text, or 1; TOML readers do not tell line numbers."""
     return text.count("\n", 0, text.find(needle) + 1) + 1
 
 
 @dataclass(frozen=True)
 class Pinned:
-    """One package of a lock file as pip is asked for it, with the sums of its files."""
+    """One package of a lock file as a requirement for pip, with the sums of its files."""
 
     name: str
     text: str
@@ -74,7 +74,7 @@ class Pinned:
 
 @dataclass(frozen=True)
 class LockFile(ABC):
-    """A lock file, as a TOML document, and what of it is wanted."""
+    """A lock file, as a TOML document, and which parts of it are wanted."""
 
     path: Path
     text: str
@@ -90,7 +90,7 @@ class LockFile(ABC):
     def groups(self) -> frozenset[str]: ...
 
     def choices(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the names of its extras and of its groups; RequirementsError for what is not as its tool writes it."""
+        """Return the names of its extras and groups; RequirementsError if they are not as its tool writes them."""
         with self._as_written("extras or groups"):
             return self.extras, self.groups
 
@@ -99,7 +99,7 @@ class LockFile(ABC):
         """Yield what is wanted in an environment."""
 
     def lines(self, reader: Reader, environment: Environment) -> list[Line]:
-        """Return what is wanted in an environment as pip is asked for it; RequirementsError for what is wrong."""
+        """Return what is wanted in an environment as lines for pip; RequirementsError for what is wrong."""
         lines = []
         for package in self.packages(environment):
             hashes = "".join(f" --hash={each}" for each in dict.fromkeys(package.sums))
@@ -126,13 +126,13 @@ class LockFile(ABC):
             raise wrong(self.path, "markers", f"'{marker}' is not a marker ({said})", TO_LOCK_AGAIN) from None
 
     def _pinned(self, package: TomlTable, as_pinned: Callable[[TomlTable], Pinned]) -> Pinned:
-        """Return a package as pip is asked for it; RequirementsError for one that its tool does not write so."""
+        """Return a package as a requirement for pip; RequirementsError if it is not as its tool writes it."""
         with self._as_written(f"package {package.get('name', '')}".strip()):
             return as_pinned(package)
 
     @contextmanager
     def _as_written(self, key: str) -> Iterator[None]:
-        """Raise RequirementsError for what its tool does not write so."""
+        """Raise RequirementsError if the block finds the file not as its tool writes it."""
         try:
             yield
         except (LookupError, TypeError, AttributeError, ValueError) as error:
@@ -192,7 +192,7 @@ def _sums(hashes: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class PoetryLock(LockFile):
-    """poetry.lock: of each package the groups that need it, and a marker for all of them or for each."""
+    """poetry.lock: it has for each package the groups that need it, and one marker or a marker for each group."""
 
     def __post_init__(self) -> None:
         metadata = self.document.get("metadata", {})
@@ -267,7 +267,7 @@ class UvLock(LockFile):
                 yield self._pinned(package, self._of)
 
     def _roots(self) -> list[TomlTable]:
-        """Return the project itself, or all members of a workspace that is no project, and what has its own groups."""
+        """Return the project, or for a workspace that is no project all its members and a root for its own groups."""
         places = [(package, package.get("source", {})) for package in self._tables("package")]
         members = [(package, place) for package, place in places if any(key in place for key in OWN)]
         project = [package for package, place in members if "." in place.values()]
@@ -287,7 +287,7 @@ class UvLock(LockFile):
                 yield {**package, "extra": line.get("extras", []), "marker": marker}
 
     def _reached(self, environment: Environment) -> set[int]:
-        """Return the places of the packages that the roots need, and of what these need."""
+        """Return the indices of the packages that the roots need, directly or not."""
         packages = self._tables("package")
         todo = [edge for root in self._roots() for edge in self._edges_of_root(root)]
         seen: set[tuple[int, str]] = set()
@@ -327,7 +327,7 @@ class UvLock(LockFile):
 
 
 def _place_of(packages: Sequence[TomlTable], edge: TomlTable) -> int:
-    """Return the place of the package that an edge leads to, which has all that the edge says of it."""
+    """Return the index of the package that an edge leads to: the first one that has all that the edge says of it."""
     said = {key: edge[key] for key in ("name", "version", "source") if key in edge}
     fitting = (number for number, package in enumerate(packages) if all(package.get(key) == said[key] for key in said))
     number = next(fitting, None)
@@ -337,7 +337,7 @@ def _place_of(packages: Sequence[TomlTable], edge: TomlTable) -> int:
 
 
 def kind_of(path: Path) -> type[LockFile] | None:
-    """Return what reads a file of this name; None if it is no lock file."""
+    """Return the class that reads a file of this name; None if it is no lock file."""
     if is_valid_pylock_path(path):
         return PylockFile
     return {UV: UvLock, POETRY: PoetryLock}.get(path.name)

@@ -1,6 +1,6 @@
-"""Containers for packages: a builder with a network to fetch and build them, the bare image without one to install.
+"""Containers for packages: a builder with a network fetches and builds them, the bare image without one installs them.
 
-A builder's pip gets what this machine's pip has: settings, certificates, proxies and passwords
+A builder's pip has what this machine's pip has: settings, certificates, proxies and passwords
 (https://pip.pypa.io/en/stable/topics/configuration/).
 """
 
@@ -44,7 +44,7 @@ from interlock.results.experiments import Built
 AUDIT = "/audit"
 CERTIFICATES, CLIENT_CERTIFICATE, NETRC = f"{AUDIT}/ca.pem", f"{AUDIT}/client.pem", "/root/.netrc"
 CONSTRAINTS = f"{AUDIT}/machine-constraints"
-# Settings that say where packages come from and which are chosen; where pip writes is set by OF_THE_AUDIT.
+# Settings that say where packages come from and which are chosen; OF_THE_AUDIT sets where pip writes.
 KEPT = (
     "index-url", "extra-index-url", "find-links", "no-index", "trusted-host", "proxy", "timeout", "retries", "cert",
     "client-cert", "no-binary", "only-binary", "prefer-binary", "pre", "require-hashes", "constraint",
@@ -79,7 +79,7 @@ class PipSettings:
 def gather(variables: Iterable[str] = (), lines: Iterable[str] = ()) -> PipSettings:
     """Return this machine's settings, with the variables and the passwords that lines of requirements files need.
 
-    EngineError for a setting that names this machine itself: a build gets the engine's network, and never the host's.
+    EngineError for a setting that names this machine itself: a build has the engine's network, never the host's.
     """
     config_list = run_here([sys.executable, "-m", "pip", "config", "list"]).stdout  # empty without a pip here
     known = settings_of(config_list, os.environ)
@@ -134,7 +134,7 @@ def translate(
 
 
 def _passwords_of(hosts: set[str], path: Path) -> bytes:
-    """Return what a netrc has for these hosts, and no other: a package's build can read it and send it away."""
+    """Return a netrc's entries for these hosts alone, because a package's build can read them and send them away."""
     try:
         known = netrc.netrc(path).hosts
     except (netrc.NetrcParseError, OSError, UnicodeDecodeError) as error:
@@ -168,17 +168,17 @@ def _moved(value: str, place: str, files: dict[str, Path | bytes]) -> list[str]:
     return words
 
 
-# What a builder's pip fetched, on a volume of this audit.
+# Where a builder's pip puts what it fetches: a volume of this audit.
 WHEELS = f"{AUDIT}/wheels"
 IDLE = ["sleep", "infinity"]
-# timeout of coreutils ends the process and its children; the container stays.
+# coreutils' `timeout` ends the process and its children; the container stays.
 UNTIL = 'limit=$1; shift; exec timeout --kill-after=10 "$limit" "$@"'
 TIMED_OUT, KILLED = 124, 137
 OUT_OF_MEMORY = "\nERROR: killed: most likely it needed more memory than the container has\n"
 # If a process outlives even that, the container is killed.
 GRACE_S = 60
-ASK_S = 300  # for its version
-# Of two clocks of one machine.
+ASK_S = 300  # for pip's version
+# How far two clocks of one machine may differ.
 CLOCKS_DIFFER_S = 0.1
 SHARE_OF_MEMORY = 0.75
 
@@ -197,7 +197,7 @@ class PipContainer:
                 self.container.put_archive("/", stream)
 
     def run(self, argv: list[str], deadline_s: float, **environment: str) -> Ended:
-        """Run a program; its standard output and errors are joined in their order, of very long ones the end.
+        """Run a program; its output and errors are joined in their order, and only the end of very long ones is kept.
 
         Raises EngineError if it cannot be stopped at the deadline, or the engine's disk is full.
         """
@@ -217,7 +217,7 @@ class PipContainer:
         return self.run(["python", "-m", "pip", *words], deadline_s, **environment)
 
     def pip_version(self) -> tuple[int, int] | None:
-        """Return the version of its pip; None if it has none, BuildError for one that does not say it in time."""
+        """Return the version of its pip; None if it has no pip, BuildError if pip does not answer in time."""
         said = self.pip("--version", deadline_s=ASK_S)
         if said.timed_out:
             raise BuildError(found=f"`pip --version` did not end within {ASK_S} s", todo="Check the machine's load.")
@@ -225,7 +225,7 @@ class PipContainer:
 
 
 def was_late(exit_code: int, took_s: float, deadline_s: float) -> bool:
-    """Return whether `timeout` ended a program, and not the program itself with such an exit code.
+    """Return whether `timeout` ended a program, as opposed to a program that ends with such an exit code itself.
 
     The container's clock for timers and this process's differ: `timeout 3` was seen to take 2.99999 s.
     """
@@ -235,9 +235,9 @@ def was_late(exit_code: int, took_s: float, deadline_s: float) -> bool:
 def open_builder(
     client: DockerClient, owner: str, image_id: str, settings: PipSettings, *, fetches: bool = False
 ) -> PipContainer:
-    """Start a builder with this machine's pip settings and a network; one that `fetches` has the wheels' volume.
+    """Start a builder with this machine's pip settings and a network; one that `fetches` has the wheels' volume too.
 
-    What is built runs as root there. So a builder has nothing that another audit reads, pip's own cache included.
+    Builds run as root there. So a builder has nothing that another audit reads, not even pip's own cache.
     """
     environment = {
         **settings.environment,
@@ -261,7 +261,7 @@ def open_image(
 ) -> PipContainer:
     """Start the variant's own image as in production, without a network, with the wheels at WHEELS.
 
-    `more_volumes` has paths in the container by volume name.
+    `more_volumes` maps the names of volumes to their paths in the container.
     """
     volumes = {name: {"bind": place, "mode": "rw"} for name, place in more_volumes.items()}
     volumes[wheels_volume(owner)] = {"bind": WHEELS, "mode": "ro"}
@@ -274,7 +274,7 @@ def open_image(
 
 
 def open_kept_wheels(client: DockerClient, owner: str, image_id: str) -> KeptWheels:
-    """Make the container that alone has the wheels of earlier audits; nothing ever runs in it."""
+    """Make the only container that has the wheels of earlier audits; nothing ever runs in it."""
     with engine_errors("the engine cannot make a container"):
         volumes = {CACHE_VOLUME: {"bind": CACHE, "mode": "rw"}}
         return KeptWheels(
@@ -316,8 +316,8 @@ def _open(
 # setuptools-scm asks git for a project's version, and pip clones git URLs.
 GIT = "git"
 INSTALL = "RUN apt-get update && apt-get install -y --no-install-recommends {} && rm -rf /var/lib/apt/lists/*"
-# A variant built from source is entirely in /usr/local, which is copied onto the toolchain stage that variants share;
-# last, since each step after it is the variant's own and takes seconds.
+# A variant built from source is entirely in /usr/local, which is copied onto the toolchain stage that variants share.
+# The copy comes last: steps after it could not be shared, and each takes seconds.
 ON_TOOLCHAIN = f"""\
 ARG TOOLCHAIN
 ARG VARIANT
@@ -328,7 +328,7 @@ ENV LANG=C.UTF-8 PATH=/usr/local/bin:$PATH
 COPY --from=variant /usr/local /usr/local
 RUN ldconfig
 """
-# Any other has what compiles on top, by its system's package manager.
+# For any other variant, its system's package manager installs the compilers on top of the image.
 ON_IMAGE = """\
 ARG VARIANT
 FROM ${VARIANT}
@@ -352,7 +352,7 @@ def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalo
     builder = find_image(client, tag, known_by)
     if builder is not None:
         return str(builder.id)
-    # BuildKit takes names alone in a FROM.
+    # BuildKit takes only names in a FROM.
     parent = image.tag if has_buildkit(client) else image.image_id
     arguments = {"VARIANT": parent, **_toolchain(client, context, image)}
     image_id = build_aside(

@@ -9,7 +9,7 @@ from interlock.engine.ended import Ended
 # The first pip with --report and --dry-run.
 LEAST_PIP = (22, 2)
 PIP_VERSION = re.compile(r"^pip (\d{1,4})\.(\d{1,4})")
-WORDS = 400  # characters of a failure's message that a table shows
+WORDS = 400  # how many characters of a failure's message a table shows
 # Where the output of a program that pip ran begins and ends, since pip 21.3 and before.
 PROGRAM = re.compile(r"(?:╰─> \[\d{1,9} lines? of output\]|Complete output \(\d{1,9} lines?\):)\n")
 PROGRAM_END = re.compile(r"^[ \t]*+(?:\[end of output\]|-{40})", re.MULTILINE)
@@ -44,7 +44,7 @@ def last_words(output: str) -> str:
     """Return the lines that say why pip, or a program that it ran, failed: a few, short enough for a table."""
     if conflict := CONFLICT.search(output):
         return _shortened([f"conflict: {'; '.join(line.strip() for line in conflict[1].splitlines())}"])
-    # Of a very long output the beginning is cut.
+    # A very long output has lost its beginning.
     starts = [start.end() for start in PROGRAM.finditer(output)] or [0] * bool(PROGRAM_END.search(output))
     said = PROGRAM_END.split(output[starts[-1] :], maxsplit=1)[0] if starts else output
     lines = [line.strip() for line in said.splitlines()]
@@ -63,7 +63,7 @@ def _of_program(said: str, lines: list[str]) -> list[str]:
 
 
 def _of_pip(lines: list[str]) -> list[str]:
-    """Return pip's last errors; what it says of the last one stands below it."""
+    """Return pip's last errors; the lines below the last one explain it."""
     errors = [number for number, line in enumerate(lines) if line.startswith("ERROR:")]
     if errors and errors[-1] == len(lines) - 1:
         return [lines[number] for number in errors[-2:]]
@@ -76,6 +76,6 @@ def _shortened(lines: list[str]) -> str:
 
 
 def not_fetched(log: str) -> str:
-    """Return what pip's log says of the last page that an index should have and did not give; empty without one."""
+    """Return pip's log entry for the last page that an index should have but did not give; empty without one."""
     reasons = NOT_FETCHED.findall(log)
     return reasons[-1] if reasons else ""

@@ -36,7 +36,7 @@ class Resolved:
 
     @property
     def from_index_as_source(self) -> bool:
-        """Return whether an index gave its source: it has other releases."""
+        """Return whether its source came from an index, which has other releases too."""
         return not self.is_wheel and "git+" not in self.spec and self.place.startswith("http")
 
     @property
@@ -48,7 +48,7 @@ class Resolved:
 def parse_report(text: str) -> list[Resolved]:
     """Parse pip's installation report (version 1): what it would install, in its order; EngineError for anything else.
 
-    Packages that pip built for it may have written its file.
+    The report is not trusted: packages that pip built for it may have written the file.
     """
     try:
         report = parse_json(text)
@@ -72,7 +72,7 @@ def _file(url: str) -> str:
 
 
 def _spec(name: str, info: Mapping[str, Any]) -> str:
-    """Return a requirement line for the same file; `info` is download_info of PEP 610."""
+    """Return a requirement line for the same file; `info` is the report's download_info (PEP 610)."""
     fragments = []
     url = info["url"]
     if "vcs_info" in info:
@@ -86,7 +86,7 @@ def _spec(name: str, info: Mapping[str, Any]) -> str:
 
 
 def _applying(items: Mapping[str, Mapping[str, Any]], environment: Mapping[str, str]) -> dict[str, list[Requirement]]:
-    """Return what each package requires of others in this environment, with the extras that are asked of it."""
+    """Return the requirements of each package that apply in this environment, with the extras that are asked of it."""
     requires = {key: _requirements(item["metadata"]) for key, item in items.items()}
     extras = {key: set(item.get("requested_extras", [])) for key, item in items.items()}
     applying: dict[str, list[Requirement]] = {}

@@ -15,9 +15,9 @@ from packaging.version import InvalidVersion, Version
 from interlock.engine.packages.pip_container import PipContainer
 from interlock.engine.packages.requirements import VARIABLE
 
-# An index is asked about so many packages; of most programs fewer lack a wheel.
+# How many packages an index is asked about at most; in most programs fewer lack a wheel.
 MOST_ASKED, ASK_S = 20, 60
-# What pip says of each file that its interpreter can take; its list of versions has those of sources too.
+# pip's line for each file that its interpreter can use. Its list of versions would include those with sources only.
 WHEEL = re.compile(r"^\s*Found link \S*/([^/\s-]+)-[^/\s]+\.whl(?:[#?]\S*)? .*version: (\S+)$", re.MULTILINE)
 # Options of requirements files that say where pip looks.
 PLACES = ("--index-url", "--extra-index-url", "--no-index", "--find-links", "--trusted-host", "--pre")
@@ -34,10 +34,10 @@ def release_with_wheel(inside: PipContainer, name: str, version: str, options: I
     The variant's own pip says which releases have one; empty if none has, or the index does not tell.
     """
     words = [word for option in options if option.split()[0] in PLACES for word in shlex.split(option)]
-    # pip fills in variables in its files alone.
+    # pip fills in variables only in its files.
     words = [VARIABLE.sub(lambda match: inside.environment.get(match[1], match[0]), word) for word in words]
     said = inside.pip("index", "versions", "-vv", name, *words, deadline_s=ASK_S)
-    wheels = WHEEL.findall(said.stdout)  # of pip itself too, whose own releases it may look up
+    wheels = WHEEL.findall(said.stdout)  # with pip's own wheels, as it may look up its own releases
     own = canonicalize_name(name)
     return nearest_release(version, [release for project, release in wheels if canonicalize_name(project) == own])
 
@@ -59,7 +59,7 @@ def _parsed(version: str) -> Version | None:
 
 
 def system_package(output: str) -> str:
-    """Return Debian's package that has what a failed build says it lacks; empty if it is not known.
+    """Return the Debian package with what a failed build says it lacks; empty if it is not known.
 
     The last line that names something missing is nearest to the failure.
     """

@@ -20,7 +20,7 @@ from interlock.errors import RequirementsError
 COMMENT = re.compile(r"(^|(?<!\s)\s++)#.*$")
 EXTRAS = re.compile(r"^(.*?)(\[[^\]]*\])?$", re.DOTALL)
 EGG = re.compile(r"[#&]egg=([A-Za-z0-9._-]+)")
-# pip has no such limits; a file that includes two others, which include two others, would be read for ever.
+# pip has no such limits. Without them, a file that includes two files that each include two more is read for ever.
 MOST_FILES, LONGEST_LINE = 200, 20_000
 ARCHIVE = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
 
@@ -64,7 +64,7 @@ def plain_path(value: str) -> Path:
 
 
 def real_path(path: Path) -> Path:
-    """Return where a path leads; of one that leads in a circle something, and no error."""
+    """Return where a path leads; a circle of links gives some path and no error."""
     return Path(os.path.realpath(path))
 
 
@@ -99,7 +99,7 @@ VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 NAMED_URL = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*@\s*(\S+)(.*)$", re.DOTALL)
 USER = re.compile(r"://[^/@\s]+@")
 HOST = re.compile(r"://(?:[^/@\s]*@)?(\[[^\]\s]+\]|[^/:?#\s]+)")
-# Options for all requirements of a file, and whether a value follows.
+# Options that hold for all requirements of a file, and whether a value follows.
 GLOBAL = {
     "--index-url": True,
     "--extra-index-url": True,
@@ -148,7 +148,7 @@ class Requirements:
 
     @property
     def hashed(self) -> bool:
-        """Return whether pip checks hashes, which it does for every line if one line or an option asks for it."""
+        """Return whether pip checks hashes: of every line, if one line or an option asks for it."""
         return "--require-hashes" in self.options or any("--hash" in line.text for line in self.lines)
 
     @property
@@ -212,7 +212,7 @@ class Reader:
         if not text.startswith("-"):
             self._add(self.requirement(line), is_constraint)
             return
-        # pip takes several options in a line; those behind an editable requirement are its own.
+        # pip takes several options in a line; those after an editable requirement belong to it.
         for part in [text] if text.startswith(EDITABLE) else OWN_OPTIONS.split(text):
             self._read_option(replace(line, text=part), is_constraint)
 
@@ -240,7 +240,7 @@ class Reader:
         if GLOBAL.get(option, True) != bool(value):
             said = "needs a value" if GLOBAL.get(option, True) else "takes no value"
             raise _wrong(line, f"{option} {said}", "Correct the line.")
-        # A marker behind an editable requirement has quotes of its own.
+        # A marker after an editable requirement has quotes of its own.
         return option, value if option == "--editable" and value[0] not in "'\"" else unquoted(value)
 
     def _include(self, line: Line, value: str, *, is_constraint: bool) -> None:
@@ -294,7 +294,7 @@ class Reader:
     def _on_this_machine(self, line: Line, path: Path) -> Path | None:
         """Return the path below the current folder, where pip looks, or else below the folder of the file.
 
-        One that leads elsewhere is refused: what is copied into a build, a package's code can send away.
+        A path that leads elsewhere is refused, because a package's code can send away what is copied into its build.
         """
         for place in (path, Path(line.file).parent / path):
             if self._exists(place):
@@ -312,7 +312,7 @@ def hosts_in(text: str) -> list[str]:
 
 
 def host_of_this_machine(text: str) -> str:
-    """Return the host of the first URL in a text that names the machine it is read on; empty without one."""
+    """Return the host of the first URL in a text that names its reader's own machine (localhost); empty without one."""
     for host in hosts_in(text):
         with suppress(ValueError):
             if host == "localhost" or (address := ip_address(host.strip("[]"))).is_loopback or address.is_unspecified:

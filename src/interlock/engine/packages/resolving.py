@@ -34,12 +34,12 @@ from interlock.engine.run import leftovers
 from interlock.engine.run.archives import ContentError
 from interlock.errors import EngineError
 
-# Once pip has not ended in time, whatever hangs there is looked for with a shorter deadline.
+# If pip does not end in time, the search for what hangs has a shorter deadline.
 DEADLINE_S, LOOKING_S, READ_S = 3600, 300, 60
 REPORT, REQUIREMENTS, CONSTRAINTS = f"{AUDIT}/report.json", f"{AUDIT}/requirements.txt", f"{AUDIT}/constraints.txt"
 LOCAL, LINKS, LOG, NOWHERE = f"{AUDIT}/local", f"{AUDIT}/links", f"{AUDIT}/pip.log", f"{AUDIT}/nowhere"
 PINNED = re.compile(r"==\s*([0-9][^\s;,*]*)(?:[\s;]|$)")
-# What pip says of a package that no index has, or that none could be asked about: then its log says more.
+# pip says so of a package that no index has, and if no index could be asked; its log tells which.
 NO_VERSIONS = "(from versions: none)"
 
 
@@ -70,7 +70,7 @@ class Resolution:
 
     @property
     def without_wheel(self) -> dict[str, str]:
-        """Return the versions of packages without a wheel, by canonical names; not of those whose lines name a place.
+        """Return the versions of packages without a wheel, by canonical names, except those whose lines name a place.
 
         A public index may have another project of the same name.
         """
@@ -96,15 +96,15 @@ class Resolver:
         self._inside, self._wanted, self._on_step = inside, wanted, on_step
         self._places = local_places(wanted, LOCAL)
         self._deadline_s = DEADLINE_S
-        self._alone: dict[str, Resolved] = {}  # packages of which another that they need cannot be installed
+        self._alone: dict[str, Resolved] = {}  # packages that need another that cannot be installed
         self._failures: dict[str, Unmet] = {}
 
     def resolve(self) -> Resolution:
         """Return everything that can be installed together.
 
         Lines that pip cannot resolve together are halved until single ones are left. Such a line contradicts those
-        before it, or its package cannot be had, or one that the package needs cannot: then the package is taken alone,
-        and what it needs are further lines.
+        before it, or its package cannot be had, or something that the package needs cannot. In the last case the
+        package is taken alone, and what it needs becomes further lines.
         """
         self.bring(self._inside)
         accepted: list[Line] = []
@@ -123,7 +123,7 @@ class Resolver:
         return self._resolution(packages)
 
     def bring(self, inside: PipContainer) -> None:
-        """Put what the requirements name on this machine into a builder."""
+        """Copy the files of this machine that the requirements name into a builder."""
         inside.put({place: path for path, place in self._places.items()})
         inside.put({f"{LINKS}/{number}": path for number, path in enumerate(self._wanted.links)})
 
@@ -147,7 +147,7 @@ class Resolver:
             return said
         try:
             return parse_report(self._inside.run(["cat", REPORT], READ_S).stdout)
-        except EngineError as error:  # a package that pip built for it wrote there, or has very long metadata
+        except EngineError as error:  # a package that pip built wrote into the report, or its metadata is too long
             return replace(said, exit_code=1, stdout=error.found)
 
     def _needs(self, line: Line, said: Ended, *, is_first: bool) -> list[Line]:
@@ -178,9 +178,9 @@ class Resolver:
         return []
 
     def _refusal(self, line: Line) -> str:
-        """Return what an index said instead of a page; EngineError if none answers.
+        """Return what an index said instead of a page, from pip's log; EngineError if none answers.
 
-        pip's log has it. With a log pip no longer prints why builds fail, so this call is one of its own.
+        This is a separate call of pip, because with a log it no longer prints why builds fail.
         """
         self._inside.put({REQUIREMENTS: requirements_file([*self.options(), *pip_lines([line], self._places)])})
         words = ["download", "--no-deps", "--dest", NOWHERE, "--log", LOG, "-r", REQUIREMENTS]
@@ -206,13 +206,13 @@ class Resolver:
 
 
 def with_user(package: Resolved, line: Line | None) -> Resolved:
-    """Return a package to be fetched as the user and with the password of its line's URL, which pip's report lacks."""
+    """Return a package with the user and the password of its line's URL, which pip's report leaves out."""
     match = USER.search(line.text) if line else None
     return replace(package, spec=without_user(package.spec).replace("://", match[0], 1)) if match else package
 
 
 def _text(requirement: Requirement) -> str:
-    """Return a requirement as a line, without the marker, which holds."""
+    """Return a requirement as a line, without its marker, which is known to hold."""
     bare = copy(requirement)
     bare.marker = None
     return str(bare)
@@ -228,23 +228,23 @@ ASKED, OUT, BUILT = f"{AUDIT}/asked.txt", f"{AUDIT}/out", f"{AUDIT}/built"
 
 @dataclass(frozen=True)
 class Wheel:
-    """A package's wheel by its place in the image with its build time in seconds, or the reason why there is none."""
+    """A package's wheel as a path in the image and its build time in seconds, or why there is no wheel."""
 
     package: Resolved
     path: str = ""
     build_s: float | None = None
     reason: str = ""
-    system_package: str = ""  # that its build lacked
+    system_package: str = ""  # the one that its build lacked
 
 
 @dataclass(frozen=True)
 class WheelBuilder:
-    """Downloads and builds wheels with pip's options and brings them into `own`; keeps what pinned sources gave.
+    """Downloads and builds wheels with pip's options, brings them into `own`, and keeps those from pinned sources.
 
     Each package is built in a builder of its own: what its code leaves there reaches no other package.
     """
 
-    inside: PipContainer  # in which was resolved; its wheels' volume is in `own` as well
+    inside: PipContainer  # the builder that resolved; `own` has its wheels' volume too
     open_builder: Callable[[], PipContainer]
     kept: KeptWheels
     own: PipContainer
@@ -257,7 +257,7 @@ class WheelBuilder:
         ready = [package for package in packages if package.is_wheel]
         sources = [package for package in packages if not package.is_wheel]
         wheels = self._download(ready)
-        # Nothing that resolving has started lives any longer.
+        # From here on nothing lives that resolving has started.
         leftovers.remove(self.inside.container)
         for number, package in enumerate(sources, 1):
             self.on_step(f"building {package.name} {package.version} ({number} of {len(sources)})")

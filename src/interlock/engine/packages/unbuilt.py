@@ -7,7 +7,7 @@ import re
 from interlock.engine.packages.pip_output import last_words
 from interlock.engine.packages.remedies import system_package
 
-# What BuildKit and a terminal put around the lines of a step.
+# What BuildKit and terminals put around the lines of a step.
 AROUND = re.compile(r"^#[0-9]+ (?:[0-9.]+ )?|\x1b\[[0-9;]*m", re.MULTILINE)
 # In the words of pip, old and new, and of uv.
 PACKAGE = r"['`]?([A-Za-z0-9][A-Za-z0-9._-]*(?:==[A-Za-z0-9.+!]+)?)"
@@ -16,7 +16,7 @@ NAMED = re.compile(
     rf"|for some pyproject\.toml based projects: {PACKAGE}",
     re.MULTILINE,
 )
-# pip that fails before a wheel is built may name no package: it is the one that it collected last.
+# If pip fails before a wheel is built it may name no package: then it is the one that it collected last.
 COLLECTED, UNNAMED = re.compile(rf"^\s*Collecting {PACKAGE}", re.MULTILINE), "subprocess-exited-with-error"
 COMPILERS = {
     "a C compiler": re.compile(

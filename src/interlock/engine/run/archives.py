@@ -1,4 +1,4 @@
-"""Files of a container, read as a tar, and its log; what ran in it wrote them, so that nothing of it is believed."""
+"""Files of a container, read as a tar, and its log. Nothing in them is trusted, because what ran there wrote them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from interlock.untrusted import MOST_SAID, joined
 
 
 def log_of(container: Container, most_bytes: int = MOST_SAID, **streams: bool) -> str:
-    """Return what the container printed, no more than so many bytes of it; `stderr=False` leaves that stream out."""
+    """Return what the container printed, at most `most_bytes` of it; `stderr=False` leaves that stream out."""
     return text_of(joined(container.logs(**streams, stream=True, follow=False), most_bytes))
 
 
 class ContentError(Exception):
-    """Why what a container has is not what was looked for."""
+    """What a container has is not what was looked for; the text says why."""
 
 
 class NothingThereError(ContentError):
@@ -36,7 +36,7 @@ class NothingThereError(ContentError):
 def archive(container: Container, path: str, most_bytes: int = MOST_SAID) -> Iterator[tarfile.TarFile]:
     """Yield a folder or file of a container; ContentError if it is not there, cannot be read or has too many bytes.
 
-    What the block raises because the tar is broken is a ContentError too.
+    An error in the block because of a broken tar becomes a ContentError too.
     """
     with tempfile.TemporaryFile() as file:
         try:
@@ -61,7 +61,7 @@ def image_archive(
 ) -> Iterator[tarfile.TarFile]:
     """Yield a folder or file of an image, as `archive` does of a container made with these options; nothing is started.
 
-    What `clean` finds, if this process ends before the container does, bears the task's name.
+    If this process ends before it removes the container, `clean` finds the container by the task's name.
     """
     container = client.containers.create(image_id, ["-"], labels=labels_of(f"{task}-{os.getpid()}"), **options)
     try:

@@ -39,7 +39,7 @@ CPU_FILES = [
     "/sys/fs/cgroup/cpuacct/cpuacct.usage_sys",
 ]
 MEMORY_FILES = ["/sys/fs/cgroup/memory.stat", "/sys/fs/cgroup/memory/memory.stat"]
-# cgroup v1 and v2 have different words for what belongs to processes and not to files.
+# The words of cgroup v1 and v2 for memory that belongs to processes and not to files.
 OF_PROCESSES = ("total_rss", "anon")
 
 
@@ -54,7 +54,7 @@ def create_instruments_volume(
     """Make a volume with the instruments image's files and the workload programs; cells mount it read-only."""
     name = f"interlock-{experiment}-instruments"
     client.volumes.create(name, labels=labels_of(experiment))
-    # An empty volume takes over what the image has at the mount point: with Docker when a container is made, with
+    # An empty volume is filled with what the image has at the mount point: by Docker when a container is made, by
     # Podman when it starts.
     carrier = client.containers.create(
         image_id, ["true"], volumes={name: {"bind": MOUNT, "mode": "rw"}}, labels=labels_of(experiment)
@@ -70,19 +70,19 @@ def create_instruments_volume(
 
 
 def create_network(client: DockerClient, experiment: str, *, internal: bool = True) -> str:
-    """Make a network and return its name; an internal one has no access to the outside, and to this machine."""
+    """Make a network and return its name; an internal one reaches neither the outside nor this machine."""
     name = f"interlock-{experiment}"
     if not internal:
         client.networks.create(name, driver="bridge", labels=labels_of(experiment))
         return name
-    # Without an address on it the machine cannot be asked for anything. Podman knows no such option.
+    # A machine without an address in the network cannot be reached from it. Podman has no such option.
     options = {NO_ADDRESS: "true"} if name_of(client) is EngineName.DOCKER else {}
     client.networks.create(name, driver="bridge", internal=True, options=options, labels=labels_of(experiment))
     return name
 
 
 def start_helper(client: DockerClient, experiment: str, image_id: str, network: str, **options: Any) -> Container:
-    """Start what cells talk to; it is pinned to CPU 0 if there are several."""
+    """Start a container that cells talk to; it is pinned to CPU 0 if there are several CPUs."""
     return client.containers.run(
         image_id,
         detach=True,
@@ -134,7 +134,7 @@ def server_url(container: Container, network: str) -> str:
 
 @dataclass(frozen=True)
 class CellOptions:
-    """What a cell is given: who owns it, the volume of instruments, its network and its surroundings."""
+    """What a cell is started with: its owner, the volume of instruments, its network and its surroundings."""
 
     experiment: str
     volume: str | None
@@ -143,7 +143,7 @@ class CellOptions:
     packages: Mapping[str, str] = field(default_factory=dict)  # places of volumes with packages, by their names
 
 
-# The image is root's, and so is Docker's new volume; Podman's is the cell's own user's already.
+# A new volume belongs to root with Docker, as the image's files do; with Podman it already is the cell's own user's.
 OPEN_DISK = f"mkdir -p {DISK} && if [ -O {DISK} ]; then chmod 1777 {DISK}; fi"
 
 
@@ -162,7 +162,7 @@ def start_cell(client: DockerClient, image_id: str, options: CellOptions) -> Con
 def _run(client: DockerClient, image_id: str, options: CellOptions) -> Container:
     """Start a container without an init process: the launcher is one, and makes no system call while it idles."""
     network = _online(options.network) if options.network else {"network_mode": "none"}
-    # A volume without a name goes with the container; a new one takes over what the image has at its place.
+    # A volume without a name is removed with the container; a new one is filled with what the image has at its place.
     wanted = {DISK: "disk" in options.surroundings.rights, PREFIX: options.surroundings.prefix_on_volume}
     places = {**({options.volume: MOUNT} if options.volume else {}), **options.packages}
     read_only = {name: {"bind": place, "mode": "ro"} for name, place in places.items()}
@@ -183,14 +183,14 @@ def _run(client: DockerClient, image_id: str, options: CellOptions) -> Container
 def _online(network: str) -> dict[str, Any]:
     """Return a container's options in this network, where no name server answers: a lookup fails after 1 s, not 10.
 
-    A server that listens at all addresses may look up their name, so that one is known.
+    0.0.0.0 has a name, because a server that listens at all addresses may look one up.
     """
     known = {"all-addresses": "0.0.0.0"}  # noqa: S104
     return {"network": network, "dns_opt": ["timeout:1", "attempts:1"], "extra_hosts": known}
 
 
 def _open_disk(container: Container) -> None:
-    """Open a cell's disk to its user, as the owner of the image's files, who has no other right."""
+    """Open a cell's disk to its user. This runs as the owner of the image's files, without any other right."""
     done = execute(container, ["sh", "-c", OPEN_DISK], user=ROOT)
     if not done.ok:
         said = (done.stdout + done.stderr).strip()

@@ -1,7 +1,7 @@
-"""Processes in a container that idles: by the launcher as its agent, or by the engine, which starts each of them.
+"""Processes in a container that idles: started by the launcher as its agent, or one by one by the engine.
 
-By the engine is what a profiler watches, what may take the container with it and what asks after that: an agent's own
-calls would be counted with the work's.
+The engine starts what a profiler watches, because an agent's own calls would be counted with the work's. It also starts
+what may take the container with it, and what asks whether that happened.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from interlock.engine.protocol import NOTHING
 from interlock.engine.run.leftovers import remove
 from interlock.errors import EngineError, FloodError, WorkloadError
 
-# How often the kernel killed one of the container's processes for want of memory, in words of cgroup v2 or v1.
+# Where cgroup v2 and v1 say how often the kernel killed one of the container's processes for want of memory.
 OUT_OF_MEMORY = (
     "sed -n 's/^oom_kill //p' /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null"
 )
-# As a kernel prints it: what answers in a container is the image's own `cat`.
+# A number as a kernel prints it. The image's own `cat` answers, so anything else may come.
 NUMBER = re.compile(r"[0-9]{1,20}")
-# A frame of the engine's output: the stream, and how many bytes of it follow.
+# The header of a frame in the engine's output: the stream, and how many bytes of it follow.
 HEADER = struct.Struct(">BxxxL")
 STDOUT = 1
 RECEIVE_BYTES = 1 << 16
-# What reads a file or sends a signal takes milliseconds; what asks a service takes a second, or as long as one answer.
+# Reading a file or sending a signal takes milliseconds; asking a service takes a second, or as long as one answer.
 SHORT_S = 60
 
 
@@ -52,8 +52,8 @@ def run_process(
 ) -> Ended:
     """Run argv in the container to its end.
 
-    At the deadline the container is killed, and once it prints too much: nothing in it survives. Nor does one that had
-    no memory left.
+    The container is killed, with all that is in it, at the deadline or once the process prints too much. A container
+    that had no memory left does not survive either.
     """
     try:
         ended = run_until(container, argv, deadline_s, environment)
@@ -74,7 +74,7 @@ def run_until(
     *,
     keeps_end: bool = False,
 ) -> Ended:
-    """Run argv to its end or the deadline, at which the container is killed; FloodError unless the end is kept."""
+    """Run argv to its end; at the deadline kill the container. FloodError for too much output unless `keeps_end`."""
     late = threading.Event()
 
     def kill() -> None:
@@ -86,7 +86,7 @@ def run_until(
     timer.daemon = True
     timer.start()
     try:
-        # An engine that hangs at the deadline cannot kill, and would say nothing for as long as the longest call may.
+        # An engine that hangs at the deadline cannot kill, and would be silent for as long as the longest call may be.
         output = Output(keeps_end, silent_s=deadline_s + SHORT_S)
         ended = execute(container, argv, environment, output=output)
     except (DockerException, Timeout) as error:
@@ -124,9 +124,9 @@ def execute(
 
 
 class Output:
-    """The stdout and stderr of a process, from the engine's frames as they come; the last one may be cut short.
+    """The stdout and stderr of a process, from the engine's frames as they come; the last frame may be cut short.
 
-    With `keeps_end` only the end of a long one is kept; `silent_s` is how long nothing may come.
+    With `keeps_end` only the end of a long stream is kept; `silent_s` is how long nothing may come.
     """
 
     def __init__(self, keeps_end: bool = False, silent_s: float | None = None) -> None:
@@ -135,7 +135,7 @@ class Output:
         self._header, self._left, self._stream = bytearray(), 0, self.stdout
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes; once a stream has more than is read FloodError, or its beginning goes."""
+        """Take the next bytes; if a stream is too long, raise FloodError or, with `keeps_end`, drop its beginning."""
         view = memoryview(data)
         while view:
             if not self._left:
@@ -158,7 +158,7 @@ class Output:
                 del self._stream[: -MOST_OUTPUT_BYTES // 2]
 
     def take(self) -> bytes:
-        """Return what came of stdout since it was taken last; what came of stderr is left out."""
+        """Return what came on stdout since the last call; stderr is left out."""
         data = bytes(self.stdout)
         self.stdout.clear()
         self.stderr.clear()
@@ -166,10 +166,10 @@ class Output:
 
 
 def run_to_end(client: DockerClient, execution: str, output: Output) -> Output:
-    """Start what was created, wait for its end, and return its output; FloodError if that is too much for it.
+    """Start a created execution, wait for its end, and return its output; FloodError if it prints too much.
 
-    The SDK's own way asks for an upgrade of the connection, and loses what a quick process prints with the headers.
-    Without one it is an ordinary answer, which ends with its connection.
+    The SDK's own way upgrades the connection, and loses what a quick process prints together with the headers. Without
+    the upgrade it is an ordinary answer, which ends with its connection.
     """
     api = client.api
     address = f"{api.base_url}/v{api.api_version}/exec/{execution}/start"
@@ -186,7 +186,7 @@ def run_to_end(client: DockerClient, execution: str, output: Output) -> Output:
 
 
 class ExecutionChannel:
-    """The stdin and the stdout of a process in a container, by the connection that the engine gives away for it."""
+    """The stdin and the stdout of a process in a container, over a connection that the engine hands over."""
 
     def __init__(self, stream: Any) -> None:
         # docker returns the socket inside a file object, which closes it, or the socket itself.
@@ -199,7 +199,7 @@ class ExecutionChannel:
         self._socket.sendall(data)
 
     def receive(self, limit_s: float) -> bytes:
-        """Return the next bytes of its stdout, nothing once it has ended. TimeoutError after so many seconds."""
+        """Return the next bytes of its stdout; none once it has ended. TimeoutError after `limit_s` seconds."""
         limit = time.monotonic() + limit_s
         while not (data := self._output.take()):
             self._socket.settimeout(max(limit - time.monotonic(), 1e-3))
@@ -211,9 +211,9 @@ class ExecutionChannel:
 
 
 def hang_up(stream: Any) -> None:
-    """Close a connection that the engine has given away, by the answer that the SDK keeps beside it.
+    """Close a connection that the engine has handed over, by way of the answer that the SDK keeps with it.
 
-    From Python 3.13 on an answer complains, once nobody has it any more, that its file was closed before it.
+    From Python 3.13 on an answer that is garbage-collected complains if its file was closed before it.
     """
     with suppress(OSError):
         getattr(stream, "_sock", stream).close()
@@ -230,13 +230,13 @@ def start_agent(container: Container) -> Agent:
 
 @dataclass
 class Commands:
-    """Runs short commands, one at a time, by the agent of a container that stays; it starts with the first one."""
+    """Runs short commands, one at a time, by the agent of a container that stays; the first one starts the agent."""
 
     container: Container
     agent: Agent | None = None
 
     def run(self, argv: Sequence[str], deadline_s: float = SHORT_S) -> Ended:
-        """Run argv to its end or the deadline, where it is left alone; WorkloadError if the container is gone."""
+        """Run argv to its end, or leave it alone at the deadline; WorkloadError if the container is gone."""
         try:
             if self.agent is None:
                 self.agent = start_agent(self.container)

@@ -21,11 +21,11 @@ PROGRAM = "/usr/bin/true"
 
 
 def why_no_container(client: DockerClient) -> str:
-    """Return why the engine cannot start a container, in its own words; empty if it can. It takes about a second.
+    """Return why the engine cannot start a container, in its own words; empty if it can. This takes about a second.
 
     The container has this machine's `true` and nothing else, because an engine may have no image yet.
     """
-    # An owner of its own, so that what is left of an interrupted try is found and removed.
+    # With its own owner, the leftovers of an interrupted try are found and removed.
     owner = f"first-container-{uuid.uuid4().hex[:12]}"
     labels = labels_of(owner)
     try:

@@ -1,4 +1,4 @@
-"""What experiments, audits, trials and proofs have in an engine until they end, and its removal."""
+"""Finds and removes what experiments, audits, trials and proofs have in an engine until they end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers in which an image is asked what it is: each has a deadline, and none outlives who asked."""
+"""Containers in which an image is asked what it is: each has a deadline, and none outlives the asking process."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from interlock.engine.run.archives import log_of
 from interlock.engine.run.rights import of_installation
 
 TOKEN = secrets.token_hex(4)
-# Proofs of a build are in threads, which end with the process and clean nothing up.
+# A build's proofs run in threads, which end with the process and clean nothing up.
 _starting = threading.Lock()
 _state = {"ended": False}
 
 
 def owner() -> str:
-    """Return under which name this process's proofs are found."""
+    """Return the owner's name by which this process's proofs are found."""
     return f"proof-{os.getpid()}-{TOKEN}"
 
 
@@ -35,7 +35,7 @@ def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float
     container = _start(client, image_id, argv, options)
     try:
         code: int | None = None
-        with suppress(RequestException):  # at the deadline, what was said until then counts
+        with suppress(RequestException):  # at the deadline, what was printed until then counts
             code = int(container.wait(timeout=limit_s)["StatusCode"])
         return Ended(code, log_of(container, stderr=False), log_of(container, stdout=False), timed_out=code is None)
     finally:
@@ -45,7 +45,7 @@ def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float
 def _start(client: DockerClient, image_id: str, argv: Sequence[str], options: Mapping[str, Any]) -> Container:
     with _starting:
         if _state["ended"] and threading.current_thread() is not threading.main_thread():
-            raise SystemExit  # of a build's thread: what started it has ended
+            raise SystemExit  # ends a build's thread, whose build has ended
         container = client.containers.create(
             image_id, list(argv), network_mode="none", labels=labels_of(owner()), **of_installation(), **options
         )
@@ -58,7 +58,7 @@ def _start(client: DockerClient, image_id: str, argv: Sequence[str], options: Ma
 
 
 def allow() -> None:
-    """Let proofs start, after `end_all` of an earlier build."""
+    """Let proofs start again after an earlier build's `end_all`."""
     _state["ended"] = False
 
 

@@ -1,4 +1,4 @@
-"""The profiler in a container beside a cell's, whose processes it sees, and what it may do for that."""
+"""The profiler in a container beside a cell's, whose processes it sees, and the rights that it has for that."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from interlock.errors import InterlockError
 PROFILER = f"{MOUNT}/profiler/profiler"
 SYMBOLS = "/symbols"
 HOST_CGROUPS, CGROUPS = "/sys/fs/cgroup", "/host/cgroup"
-# To start, and to end: probes on functions of a program take some seconds to close.
+# Limit for its start and for its end: probes on a program's functions take some seconds to close.
 LIMIT_S = 60
 BPF_SINCE = (5, 8)
 LOOKS_FOR_TRACERS = ["SYS_PTRACE", "DAC_READ_SEARCH"]
@@ -60,7 +60,7 @@ def counting(
     """Count what happens in the cell's container from the first line of the block on, until `stop`.
 
     The profiler sees the host's processes, because it looks for other tracers, and may use BPF and perf; the cell needs
-    nothing. TracerError names another tracer; EngineError says why BPF does not work here.
+    no rights. TracerError names another tracer; EngineError says why BPF does not work here.
     """
     with engine_errors("the engine does not start the profiler"):
         cell.reload()
@@ -76,7 +76,7 @@ def counting(
             _wait_until_ready(profiler)
         yield ContainerProfiler(profiler)
     finally:
-        # Its probes take longer to close than the engine waits for a container that it removes.
+        # Its probes may take longer to close than the engine waits for a container that it removes.
         with suppress(DockerException, RequestException):
             profiler.kill()
             profiler.wait(timeout=LIMIT_S)
@@ -86,8 +86,8 @@ def counting(
 def profiler_rights(kernel: str) -> list[list[str]]:
     """Return the capabilities of the profiler's container, the fewest first; every other one is dropped.
 
-    BPF and perf have capabilities of their own since Linux 5.8, which engines of that time do not know yet. Without
-    them it is SYS_ADMIN.
+    Since Linux 5.8 BPF and perf have their own capabilities, which engines of that time do not know yet. Before, and
+    with such engines, it is SYS_ADMIN.
     """
     release = tuple(map(int, re.findall(r"\d+", kernel)[:2]))
     few = [["BPF", "PERFMON"]] if release >= BPF_SINCE else []
@@ -107,7 +107,7 @@ def _create(client: DockerClient, image_id: str, owner: str, arguments: list[str
 def _create_with(
     client: DockerClient, image_id: str, owner: str, arguments: list[str], capabilities: list[str]
 ) -> Container:
-    # Where BPF is a capability of its own the engine's list of system calls may have it with SYS_ADMIN alone.
+    # Even if BPF has its own capability, the engine's list of system calls may allow it only with SYS_ADMIN.
     unlisted = [] if "SYS_ADMIN" in capabilities else ["seccomp=unconfined"]
     return client.containers.create(
         image_id,
@@ -117,12 +117,12 @@ def _create_with(
         network_mode="none",
         cap_drop=["ALL"],
         cap_add=capabilities,
-        # What keeps containers from looking at processes outside.
+        # AppArmor and SELinux keep containers from looking at processes outside.
         security_opt=["apparmor=unconfined", "label=disable", "no-new-privileges", *unlisted],
         read_only=True,
-        # Only a volume takes files before a container starts whose root is read-only; this one is removed with it.
+        # With a read-only root, only a volume takes files before the start; this one is removed with the container.
         mounts=[Mount(SYMBOLS, None)] if "--symbols" in arguments else [],
-        log_config=LogConfig(type="json-file", config={"max-size": f"{untrusted.MOST_RECORD}"}),  # as much as is read
+        log_config=LogConfig(type="json-file", config={"max-size": f"{untrusted.MOST_RECORD}"}),  # no more than is read
         volumes={HOST_CGROUPS: {"bind": CGROUPS, "mode": "ro"}},
         labels=labels_of(owner),
     )
@@ -148,7 +148,7 @@ def _refusal(profiler: Container) -> InterlockError:
 def work_marked(container: Container) -> Iterator[None]:
     """Mark what the container does in the block as one phase, for a profiler that tells phases apart.
 
-    The launcher's program begins it and its end ends it: a `cat` that waits until its input is closed.
+    The phase is the life of a program under the launcher: a `cat` that waits until its input is closed.
     """
     api = container.client.api
     execution = api.exec_create(container.id, [LAUNCH, "--", "cat"], stdin=True)["Id"]

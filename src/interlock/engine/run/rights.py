@@ -1,8 +1,8 @@
 """What containers may do.
 
-What is run in them is somebody else's: a workload, a package's build, an interpreter whose proof is still to come. What
-is measured has no right at all, what prepares it those that a root needs for files. By itself, because six modules
-start containers, and who audits what these may do reads this one.
+They run the code of others: a workload, a package's build, an interpreter that is not proved yet. What is measured has
+no right at all; what prepares it has those that root needs for files. This is a module of its own because six modules
+start containers, and an auditor of their rights should have to read only this one.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from docker.types import LogConfig, Ulimit
 from interlock.catalog.types import SCRATCH
 from interlock.engine.protocol import Surroundings
 
-# Nobody's user, which every Debian image knows by a name. Its home is where it can write.
+# Nobody's user, for which every Debian image has a name. Its home is a folder that it can write to.
 USER, ROOT = "65534:65534", "0:0"
 # Threads count as processes. A fork bomb ends here; the largest workload has some 300.
 PROCESSES = 4096
-# Of one file: no engine limits a volume on every file system, so that only who asks for a disk has one. All else that a
-# cell can write is in memory, and counts, unless it asked for an image's files.
+# The limit for one file. No engine limits volumes on every file system, so a cell has a disk only if its workload asks
+# for one. All else that it can write is in memory, and counts there, unless it asks for the image's files.
 FILE_BYTES = 8 * 2**30
-# Of a workload's cell and server together at most 2 GiB.
+# A workload's cell and server have at most 2 GiB together.
 SCRATCH_BYTES = 768 * 2**20
-# All of a server's memory but what it needs itself: a file of 1 GB fits.
+# A server's memory less what it needs itself: a file of 1 GB fits.
 SERVER_FILES_BYTES = 960 * 2**20
 TMP, TMP_BYTES = "/tmp", 64 * 2**20  # noqa: S108  a path in a container
-# Where one limit is given Podman gives the others its own, which a root without CAP_SYS_RESOURCE cannot raise.
+# All are set: if one is missing Podman sets its own, which a root without CAP_SYS_RESOURCE cannot raise.
 ULIMITS = {"fsize": FILE_BYTES, "nofile": 4096, "nproc": PROCESSES}
-# What a container's first process prints, the engine writes on the host's disk, and whoever runs in the container can
-# write there too. A log is read back, whatever the engine does with others, and of its end alone this much is kept.
+# The engine writes what a container's first process prints to the host's disk, and all that runs in the container can
+# print there too. So a log keeps only this much of its end, in a form that can be read back with any engine's settings.
 LOG, NO_LOG = LogConfig(type="json-file", config={"max-size": "16m"}), LogConfig(type="none")
 # What root does with files and processes of several users: unpack packages, become one of them, end what it left.
 OF_ROOT = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"]
 
 
 def without_rights() -> dict[str, Any]:
-    """Return a container's options with which nothing in it has, or gets, a right of the administrator."""
+    """Return options for a container in which nothing has, or can get, a right of the administrator."""
     refused = {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges"]}
     return {**refused, "pids_limit": PROCESSES, "log_config": LOG}
 
 
 def of_cell(surroundings: Surroundings) -> dict[str, Any]:
-    """Return the options of a cell: nobody's user, a read-only root, and what its workload asks for in its file."""
+    """Return the options of a cell: nobody's user, a read-only root, and the rights that its workload asks for."""
     return {
         **without_rights(),
         "log_config": NO_LOG,
         "user": ROOT if "root" in surroundings.rights else USER,
         "environment": {"HOME": SCRATCH},
         "read_only": "writable-root" not in surroundings.rights,
-        # Programs may be run from it, as from an image's own.
+        # Programs may be run from /tmp, as from an image's own.
         "tmpfs": {SCRATCH: f"size={SCRATCH_BYTES}", TMP: f"size={TMP_BYTES},mode=1777,exec"},
         "ulimits": [Ulimit(name=name, soft=value, hard=value) for name, value in ULIMITS.items()],
     }

@@ -1,4 +1,4 @@
-"""Containers of a user's own images: with what these say of user, environment and start, and the limits of a trial."""
+"""Containers of a user's own images: with the images' own user, environment and command, and the limits of a trial."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ADDRESSLESS = ("host", "none")
 
 @dataclass(frozen=True)
 class Place:
-    """Where containers of user's images are made: whose they are, their network, limits and instruments."""
+    """Where containers of a user's images are made: their owner, network, limits and instruments."""
 
     client: DockerClient
     owner: str
@@ -54,7 +54,7 @@ def require_network(client: DockerClient, name: str) -> None:
 
 
 def require_memory(text: str) -> None:
-    """Raise UsageError unless the engine takes the text for a size."""
+    """Raise UsageError unless the engine accepts the text as a size of memory."""
     try:
         parse_bytes(text)
     except DockerException:
@@ -82,7 +82,7 @@ def start_container(place: Place, start: OwnStart) -> Container:
 
 def _create(place: Place, start: OwnStart) -> Container:
     client, users = place.client, place.users
-    # Who asks for the name is to reach the service, not what idles or tests beside it.
+    # The name must lead to the service, not to a container that idles or tests beside it.
     aliases = [users.alias] if users.alias and start.command is None else []
     named = client.api.create_endpoint_config(aliases=aliases)
     replaced: dict[str, Any] = {} if start.command is None else {"command": list(start.command), "entrypoint": []}
@@ -123,7 +123,7 @@ def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: floa
         container.start()
         code = int(container.wait(timeout=watched_s)["StatusCode"])
         said = last_lines(log_of(container))
-    except DockerException as error:  # before RequestException, which the SDK's own errors are too
+    except DockerException as error:  # before RequestException, because the SDK's own errors are of both kinds
         failure = f"the engine cannot start it: {engine_words(error)}"
         raise WorkloadError(found=failure, todo="Correct the image's command.") from None
     except RequestException:
@@ -147,20 +147,20 @@ NAME_SERVER = "127.0.0.11"
 
 
 def parse_listening(text: str) -> list[str]:
-    """Read the tables of TCP sockets: the addresses and ports at which somebody listens, each once."""
+    """Read the kernel's tables of TCP sockets; return the addresses and ports that are listened on, each once."""
     sockets = {(int(port, 16), _address(words)) for words, port in LISTENING.findall(text)}
     return [f"{address}:{port}" for port, address in sorted(sockets) if address != NAME_SERVER]
 
 
 def _address(words: str) -> str:
-    """Return the address that the kernel writes as words in its own order of bytes."""
+    """Return the address that the kernel writes as words in the machine's byte order."""
     data = b"".join(bytes.fromhex(words[place : place + 8])[::-1] for place in range(0, len(words), 8))
     address = str(ipaddress.ip_address(data))
     return address if len(data) == 4 else f"[{address}]"
 
 
 def gil_probe_archive() -> bytes:
-    """Return the GIL probe as the sitecustomize of a folder that every user may write to."""
+    """Return a tar with the GIL probe as sitecustomize, in a folder that every user may write to."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         folder = tarfile.TarInfo(GIL_FOLDER.strip("/"))

@@ -1,6 +1,6 @@
 """A user's own Dockerfile, built by their docker or podman command: by BuildKit where they have it.
 
-So it has their credentials, and their secrets.
+Their own command has their credentials and their secrets.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from interlock.results.experiments import EngineName
 DOCKERFILE = "Dockerfile"
 IGNORE = ".dockerignore"
 PODMAN = "podman"
-# Docker 23's: the BuildKit of older ones takes no image in place of another one.
+# The API version of Docker 23: older BuildKits cannot use one image in place of another.
 TAKES_CONTEXTS = "1.42"
-# What each builder prints when a step begins that takes time.
+# What each builder prints when a step that takes time begins.
 STEP = re.compile(
     r"^(?:(?:\[[0-9/]+\] )?Step [0-9]+/[0-9]+ ?: |#[0-9]+ \[[^\]]*[0-9]+/[0-9]+\] )((?:FROM|RUN|COPY|ADD)\b.*)$",
     re.IGNORECASE,
 )
-# A step taken from the cache is of another build, which may be building on it right now.
+# Excludes steps taken from the cache: they belong to another build, which may build upon them right now.
 CACHED = r"(?<!---> Using cache\n)(?<!--> Using cache [0-9a-f]{64}\n)"
 MADE = re.compile(rf"{CACHED}^(?: -)?--> ([0-9a-f]{{12}})$", re.MULTILINE)
 
@@ -59,18 +59,18 @@ class Recipe:
     dockerfile: Path
     arguments: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
-    text: str | None = None  # what is built in place of what is in the file
-    wheel_tag: str = "its interpreter"  # which wheels its packages need: cp314t
+    text: str | None = None  # the Dockerfile to build in place of the file's text
+    wheel_tag: str = "its interpreter"  # the tag of the wheels that its packages need, as in cp314t
 
 
 @dataclass(frozen=True)
 class UserImage:
-    """An image that was built, how long it took, and what else the build left in the engine, the last first."""
+    """An image that was built, how long it took, and what else the build left in the engine, the newest first."""
 
     image_id: str
     duration_s: float
     size_bytes: int
-    content_hash: str = ""  # of what it holds and how it starts, whoever built it and when
+    content_hash: str = ""  # of its content and how it starts, not of who built it and when
     left: tuple[str, ...] = ()
 
 
@@ -81,7 +81,7 @@ class UserBuilder:
     name: str
     command: tuple[str, ...] = (DOCKER,)
     is_buildkit: bool = False
-    takes_contexts: bool = False  # images in place of those that the Dockerfile names, by whatever variables
+    takes_contexts: bool = False  # whether it can replace the images that the Dockerfile names, by any variables
 
 
 CLASSIC = UserBuilder("the engine's classic builder")
@@ -89,7 +89,7 @@ CLASSIC = UserBuilder("the engine's classic builder")
 
 @dataclass(frozen=True)
 class BuildSetup:
-    """What builds the images of a trial: client, builder, folders of copies and logs, and the owner."""
+    """What is needed to build the images of a trial: client, builder, folders for copies and logs, and the owner."""
 
     client: DockerClient
     owner: str
@@ -99,7 +99,7 @@ class BuildSetup:
 
 
 def find_builder(client: DockerClient) -> UserBuilder:
-    """Return what builds a user's Dockerfile in an engine; EngineError if its command is missing."""
+    """Return the builder for a user's Dockerfile in this engine; EngineError if its command is missing."""
     if name_of(client) is EngineName.PODMAN:
         _require(PODMAN, "apt-get install podman")
         return UserBuilder("Podman", (PODMAN, "--url", client.address.host))
@@ -141,7 +141,7 @@ def _build(
     labels = [word for name, value in labels_of(workshop.owner).items() for word in ("--label", f"{name}={value}")]
     words = [*workshop.builder.command, "build", *labels, *answers.options, "--force-rm", *recipe.options]
     for argument, value in recipe.arguments.items():
-        # A value that the environment has stays out of the list of processes.
+        # A value that is in the environment is not passed as a word, to keep it out of the list of processes.
         words += ["--build-arg", argument if os.environ.get(argument) == value else f"{argument}={value}"]
     image_id = None
 
@@ -165,7 +165,7 @@ def _build(
     return UserImage(image_id, duration_s, made["Size"], _content_hash(made), left)
 
 
-# What of an image's settings is in what it does; its labels name the trial.
+# The settings of an image that change what it does. Labels are left out, because they name the trial.
 SETTINGS = ("Cmd", "Entrypoint", "Env", "User", "WorkingDir", "ExposedPorts", "Volumes", "StopSignal")
 
 
@@ -176,13 +176,13 @@ def _content_hash(made: Mapping[str, Any]) -> str:
 
 
 def _left(log: str, before: set[str]) -> tuple[str, ...]:
-    """Return the images of steps that the classic builder left; those that were there before are not ours."""
+    """Return the images of steps that the classic builder left, without those that were there before."""
     made = reversed(MADE.findall(log))
     return tuple(image_id for image_id in made if not any(known.startswith(image_id) for known in before))
 
 
 def _copied(recipe: Recipe, text: str, folder: Path) -> Recipe:
-    """Write the Dockerfile as it is built, and next to it the ignore rules that are its own; return that recipe."""
+    """Write the Dockerfile to build, and its own ignore rules next to it; return the recipe for this copy."""
     folder.mkdir(parents=True, exist_ok=True)
     copy = folder / DOCKERFILE
     copy.write_bytes(text.encode("utf-8", "surrogateescape"))

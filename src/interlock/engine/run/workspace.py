@@ -38,21 +38,21 @@ from interlock.errors import WorkloadError, last_line
 
 FILES = "/usr/local/share/interlock"
 DATABASE_PORT = 5432
-# For a second, or as long as one answer takes, until one is 2xx (with `any`: until there is one). Prints the last one's
-# body, unless $3 says where it goes, and its status: 000 for none.
+# Asks for a second, or as long as one answer takes, until an answer is 2xx (with `any`: until there is an answer).
+# Prints the last answer's body, unless $3 says where it goes, and its status: 000 for none.
 ASK = (
     'until=$(($(date +%s) + 1)); while :; do answer=$(curl -s -m 5 -o "$3" -w " %{http_code}" "$1"); '
     'case ${answer##* } in 2??) break ;; 000) ;; *) [ "$2" = any ] && break ;; esac; '
     '[ "$(date +%s)" -gt "$until" ] && break; sleep 0.02; done; printf %s "$answer"'
 )
-# The time by the container's own clock, so that the engine's start of a process is not in it. A load may leave its own
-# last line open.
+# Takes the time by the container's own clock, to leave out the engine's start of a process. The line break is there
+# because a load may not end its last line.
 TIMED = (
     'start=$(date +%s%N); "$@"; code=$?; end=$(date +%s%N); '
     'printf "\\ninterlock %s\\n" "$((end - start))" >&2; exit $code'
 )
 TOOK = re.compile(r"interlock ([0-9]{1,18})")
-# An error of curl. Of parallel transfers the first one says why: the others are aborted for it.
+# How curl's errors begin. Of parallel transfers the first error says why: the others are aborted because of it.
 CURL_ERROR = "curl: ("
 KILL_AFTER_S = 5
 TIMED_OUT, KILLED = 124, 128 + 9  # of coreutils' timeout
@@ -69,7 +69,7 @@ class ContainerSandbox:
 
     @cached_property
     def commands(self) -> Commands:
-        """Return what runs short commands here: by the agent, because what the engine does to start one counts here."""
+        """Return what runs short commands here, by the agent: a start by the engine would count as the cell's work."""
         return Commands(self.container)
 
     @property
@@ -152,7 +152,7 @@ class ContainerWorkspace:
     client: DockerClient
     owner: str
     instruments_image_id: str
-    volume: str | None = None  # none where nothing is measured: to try probes, say
+    volume: str | None = None  # None where nothing is measured, as when probes are tried
     helper_image_ids: Mapping[str, str] = field(default_factory=dict)  # of those helpers that are needed
     is_elsewhere: bool = False  # on another machine, whose other processes nobody sees from here
     users: UserSurroundings | None = None  # of a trial
@@ -161,7 +161,7 @@ class ContainerWorkspace:
     def network(self, server: Mapping[str, str] | None, *, load: bool) -> Iterator[ContainerNetwork]:
         """Make a network without access to the outside if the workload has a server or a load, and none if not.
 
-        A user's own images have one with it, because services ask others when they start, or the one that is named.
+        A user's own images get one with access, because services ask others when they start, or the one that is named.
         """
         if server is None and not load and self.users is None:
             yield ContainerNetwork(self, None, None)
@@ -177,7 +177,7 @@ class ContainerWorkspace:
             if load:
                 helpers.append(start_loader(client, self.owner, images["load"], name, self.volume))
                 loader = Commands(helpers[-1])
-                # To a service the database is the server.
+                # A service's server is its database.
                 url = f"{containers.address_of(helpers[-1], name)}:{DATABASE_PORT}"
             yield ContainerNetwork(self, name, url, loader, [str(helper.id) for helper in helpers])
         finally:
@@ -201,7 +201,7 @@ class ContainerWorkspace:
         return ContainerSandbox(container, self.owner, self.instruments_image_id, network)
 
     def place_in(self, network: str) -> Place:
-        """Return where containers of user's images are made."""
+        """Return where containers of a user's images are made in this network."""
         return Place(self.client, self.owner, network, self.volume, self.users or UserSurroundings())
 
 
@@ -258,7 +258,7 @@ def run_load(
 ) -> LoadRun:
     """Run a load to its end; WorkloadError if it fails or takes longer than the limit.
 
-    Its container outlives it, because other loads need it.
+    The container stays, because other loads need it.
     """
     limited = ["timeout", "-k", str(KILL_AFTER_S), f"{limit_s:g}", "sh", "-c", TIMED, "sh", *words]
     began_s = time.monotonic()

@@ -1,6 +1,6 @@
-"""The chart of a benchmark: a dot with its interval for each row, over the band in which two are the same. Pure.
+"""The chart of a benchmark: a dot with its interval for each row, over the band in which rows are the same. Pure.
 
-Places are per cent of the chart's width, on a logarithmic axis: the page's styles draw it in any width.
+Places are per cent of the chart's width, on a logarithmic axis, so that the page's styles can draw it in any width.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from interlock.analysis.comparison import Row, Table
 from interlock.report.experiment import comparison_text
 from interlock.report.tables import ratio_text, rounds_text, value_text
 
-# Ticks of a logarithmic axis within a decade, from many to few; more than so many would touch on a phone.
+# Ticks of a logarithmic axis within a decade, from many to few, and how many fit on a phone without touching.
 LADDERS = ((1, 1.1, 1.2, 1.3, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
 MOST_TICKS = 6
-# What is left free at both ends of the axis, as a ratio.
+# The space at both ends of the axis, as a ratio.
 MARGIN = 1.05
-# As many benchmarks of two variants are seen on a first screen.
+# How many benchmarks of two variants fit on the first screen.
 MOST_TABLES = 3
 
 
 @dataclass(frozen=True)
 class Dot:
-    """A row's ratio with its interval, as places; what it is coloured and sorted by; and all that it says."""
+    """A row's ratio with its interval, as places; what gives its colour and order; and its texts."""
 
     label: str
-    name: str  # the label, with the benchmark where a chart has several
+    name: str  # the label, with the benchmark if a chart has several
     verdict: str
     ratio: float
     place: float
@@ -38,7 +38,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Dots:
-    """The chart of one benchmark; `band` are the ends of what is the same, around `centre`."""
+    """The chart of one benchmark; `band` has the ends of the range that counts as the same, around `centre`."""
 
     title: str
     says: str
@@ -63,7 +63,7 @@ def dots_of(table: Table) -> Dots | None:
 
 
 def answer_dots(tables: Sequence[Table], labels: Sequence[str]) -> Dots | None:
-    """Return the chart beside the answer: what it names in the first benchmarks, services first; None without any."""
+    """Return the chart beside the answer: the named rows in the first benchmarks, services first; None without any."""
     compared = [table for table in tables if any(row.to_baseline and row.label in labels for row in table.rows)]
     chosen = sorted(compared, key=lambda table: table.workload.kind != "service")[:MOST_TABLES]
     rows = [
@@ -131,7 +131,7 @@ def log_ticks(low: float, high: float, most: int) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for ladder in LADDERS:
         ticks = [float(f"{step * 10**decade:.6g}") for decade in decades for step in ladder]
-        # Below 1 only numbers of one digit: labels as 0.91 and 0.95 would touch.
+        # Below 1 only numbers of one digit, because labels such as 0.91 and 0.95 would touch.
         ticks = [tick for tick in ticks if low <= tick <= high and (tick >= 1 or _has_one_digit(tick))]
         if len(ticks) <= most:
             return ticks

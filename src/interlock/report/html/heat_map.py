@@ -10,7 +10,7 @@ from interlock.analysis.comparison import Row, Table
 from interlock.analysis.verdicts import Verdict
 from interlock.results.experiments import State
 
-# How a benchmark without a figure is written where there is no room for the word.
+# Short signs for a benchmark without a figure, because there is no room for the word.
 CODES = {
     State.UNAVAILABLE: "-",
     State.UNSUPPORTED: "x",
@@ -53,7 +53,7 @@ class HeatMap:
 
     @property
     def legend(self) -> dict[str, str]:
-        """Return the shades of ratios that there are, with their words."""
+        """Return the shades that occur, with their words."""
         present = {field.shade for fields in self.rows.values() for field in fields}
         return {shade: words for shade, words in SHADES.items() if shade in present - {"baseline", "none"}}
 

@@ -22,7 +22,7 @@ from interlock.results.experiments import Experiment
 from interlock.untrusted import printable
 
 RELOAD_S = 20
-# Of what changed and of what is open the rows that are not folded.
+# How many rows of what changed, and of what is open, are not folded.
 SHOWN_ROWS = 12
 
 
@@ -38,7 +38,7 @@ def page(
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("interlock.report.html"),
         autoescape=True,
-        # Of what is safe already the template has the text itself, or it was looked at before.
+        # Text that is marked as safe is the template's own, or was checked before.
         finalize=lambda value: printable(value) if type(value) is str else value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -68,7 +68,7 @@ def page(
         is_of_numbers=is_of_numbers,
         capitalized=capitalized,
         slug=slug,
-        # As a whole: what steers a terminal is not seen in a part of it.
+        # Cleaned as a whole, because a control sequence is not seen in a part of it.
         ended=[] if goes_on else [printable(line) for line in ended_lines(experiment, tables)],
         lacking=printable(opening.lacking),
         goes_on=f"{GOES_ON} The page loads itself again every {RELOAD_S} s." if goes_on else "",
@@ -80,7 +80,7 @@ def page(
 
 @dataclass(frozen=True)
 class BenchmarkPart:
-    """A benchmark in the page: its chart, None without a ratio, and the report's tables of it."""
+    """A benchmark in the page: its chart (None without a ratio), and the report's tables of it."""
 
     title: str
     dots: Dots | None
