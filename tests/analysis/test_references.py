@@ -87,7 +87,8 @@ def with_memory(name: str, megabytes: list[float]) -> Contents:
     benchmark = make_benchmark("uncontended", details=[{"label": "MB", "of": "memory_bytes", "scale": 1e-6}])
     described = contents.experiment.model_copy(update={"workloads": {"locks": make_workload(benchmarks=[benchmark])}})
     values = contents.values["a", "locks"]["uncontended"]
-    reported = values.model_copy(update={"reported": {"memory_bytes": [1e6 * one for one in megabytes]}})
+    more = {"reported": {"memory_bytes": [1e6 * one for one in megabytes]}, "units": [1] * len(megabytes)}
+    reported = values.model_copy(update=more)
     return Contents(described, {**contents.values, ("a", "locks"): {"uncontended": reported}}, {})
 
 

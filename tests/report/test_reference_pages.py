@@ -38,7 +38,15 @@ def test_an_answer_has_its_figures_where_they_are_from_and_the_command_that_repe
     assert "**It makes 3.00.**" in text
     (row,) = [line for line in text.splitlines() if line.startswith("| futex, locks / queue: a+slow |")]
     assert EXPERIMENT.name in row
-    assert command([FUTEX]) in text
+    assert f"`{command([FUTEX], quick=True)}`" in text
+
+
+def test_figures_of_quick_experiments_and_of_others_are_repeated_by_a_command_each() -> None:
+    slow = EXPERIMENT.model_copy(update={"settings": EXPERIMENT.settings.model_copy(update={"quick": False})})
+    calls = FUTEX.model_copy(update={"benchmark": "contended"})
+    asked = Question(question="How many?", answer="{quick} and {slow}.", figures={"quick": FUTEX, "slow": calls})
+    text = answers([(asked, {"quick": ReferenceFigure(3.0, EXPERIMENT), "slow": ReferenceFigure(4.0, slow)})], [slow])
+    assert f"`{command([FUTEX], quick=True)}` and `{command([calls], quick=False)}`" in text
 
 
 def test_a_detail_is_told_with_its_error_in_the_table_and_without_it_in_the_answer() -> None:
@@ -50,7 +58,7 @@ def test_a_detail_is_told_with_its_error_in_the_table_and_without_it_in_the_answ
     text = answers([(asked, {"memory": ReferenceFigure(figure, EXPERIMENT)})], [EXPERIMENT])
     assert "**It takes 41.0 MB.**" in text
     (row,) = [line for line in text.splitlines() if line.startswith("| MB at last, service / xml: a |")]
-    assert re.search(r"\| 41\.0 \S+\d%", row)
+    assert re.search(r"\| 41 \S+\d%", row)
 
 
 @pytest.mark.parametrize("changes", [{"detail": ""}, {"metric": "futex"}, {"against": "b"}])
@@ -61,11 +69,12 @@ def test_a_detail_is_named_and_of_one_variant(changes: dict[str, str]) -> None:
 
 
 def test_a_command_measures_all_variants_and_benchmarks_of_an_answer_once() -> None:
-    words = command([RATIO, FUTEX, RATIO]).split()
+    words = command([RATIO, FUTEX, RATIO], quick=True).split()
     assert words[words.index("--variants") + 1] == "a,b,a+slow"
     assert words[words.index("--baseline") + 1] == "a"
     assert words[words.index("--workloads") + 1] == "startup/pass,locks/queue"
     assert "--quick" in words
+    assert "--quick" not in command([RATIO], quick=False).split()
 
 
 def test_answers_whose_figures_are_gone_or_show_something_else_are_refused_together() -> None:

@@ -145,7 +145,7 @@ def test_an_asgi_service_answers_in_as_many_threads_as_it_is_told(workers: int) 
     respond = asynchronous().in_threads(lambda: together.wait(LIMIT_S) is not None, workers)
 
     async def ask_all() -> list[bool]:
-        return await asyncio.gather(*(respond() for _ in range(workers)))
+        return [bool(answer) for answer in await asyncio.gather(*(respond() for _ in range(workers)))]
 
     assert asyncio.run(ask_all()) == [True] * workers
 

@@ -112,7 +112,7 @@ def answers(
             parts += [f"![{question.picture.says}]({question.picture.file})", ""]
         if rows:
             parts += [*markdown_table(("figure", "ours [95 %]", "shows", "experiment"), rows), ""]
-            parts += [f"To repeat: `{command(list(question.figures.values()))}`", ""]
+            parts += [f"To repeat: {_repeating(question, figures)}", ""]
     parts += ["## The experiments", ""]
     titles = ("experiment", "machine", "compiled with", "rows", "workloads", "minutes")
     return "\n".join([*parts, *markdown_table(titles, map(_experiment_row, experiments))])
@@ -200,10 +200,19 @@ def _subject(figure: AnsweringFigure) -> str:
     return f"{metric}{figure.workload} / {figure.benchmark}: {figure.variant}{against}"
 
 
-def command(figures: Sequence[AnsweringFigure]) -> str:
-    """Return the command that measures these figures again, quickly."""
+def _repeating(question: Question, known: Mapping[str, ReferenceFigure]) -> str:
+    """Return the commands that measure an answer's figures again: of quick experiments, and of the others."""
+    groups = (
+        (quick, [question.figures[name] for name, of in known.items() if of.experiment.settings.quick is quick])
+        for quick in (True, False)
+    )
+    return " and ".join(f"`{command(figures, quick=quick)}`" for quick, figures in groups if figures)
+
+
+def command(figures: Sequence[AnsweringFigure], *, quick: bool) -> str:
+    """Return the command that measures these figures again."""
     labels = dict.fromkeys(label for figure in figures for label in (figure.against, figure.variant) if label)
     names = [(figure.workload, name) for figure in figures for name in (figure.benchmark, figure.against_benchmark)]
     benchmarks = dict.fromkeys(f"{workload}/{name}" for workload, name in names if name)
     named = f"--variants {','.join(labels)} --baseline {next(iter(labels))} --workloads {','.join(benchmarks)}"
-    return f"interlock matrix --quick {named}"
+    return f"interlock matrix {'--quick ' if quick else ''}{named}"

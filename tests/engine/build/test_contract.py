@@ -208,7 +208,7 @@ def test_the_first_failure_is_an_error_with_the_file_the_key_and_what_to_do() ->
     with pytest.raises(BuildError) as caught:
         contract.require({"a": [KEPT], "b": [FAILED]})
     assert (caught.value.file, caught.value.key) == ("variants/b.toml", "differences.venv")
-    assert FAILED.found in caught.value.found
+    assert FAILED.difference in caught.value.found
 
 
 def test_the_table_counts_and_what_is_not_kept_stands_below_it() -> None:

@@ -41,11 +41,8 @@ def own_pick(experiment: Experiment, values: Values, catalog: Catalog, today: da
 
     if lacks(criteria):
         settings = experiment.settings
-        each = [
-            WorkloadWeight(name, benchmark, 1.0)
-            for name in settings.workloads
-            for benchmark in settings.benchmarks.get(name) or [None]
-        ]
+        parts = {name: [*settings.benchmarks.get(name, ())] or [None] for name in settings.workloads}
+        each = [WorkloadWeight(name, part, 1.0) for name, known in parts.items() for part in known]
         criteria = replace(
             criteria, weights=tuple(weight for weight in each if not lacks(replace(criteria, weights=(weight,))))
         )
