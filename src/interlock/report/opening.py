@@ -77,7 +77,7 @@ class Opening:
     def sentence(self) -> str:
         if self.answer:
             return self.answer
-        return self.pick.answer if self.pick else "NO RECOMMENDATION: too few figures, or not in a project."
+        return self.pick.answer if self.pick else "NO RECOMMENDATION: too few undisturbed figures, or not in a project."
 
     @property
     def source(self) -> str:
