@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import ROOT
+from tests.builders import ROOT, module_at
 from tests.fakes import Answer, Asked, as_json, serving
 from tests.test_docs import options_of
 
@@ -32,12 +31,7 @@ UNKNOWN = {"name": "c", "skip_reason": "Dependency not found on PyPI and could n
 
 @cache
 def noxfile() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(ROOT / "noxfile.py")
 
 
 @pytest.mark.parametrize(

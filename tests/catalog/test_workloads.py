@@ -145,7 +145,7 @@ def test_a_quick_experiment_leaves_out_what_is_full_only_and_limits_of_that_alon
 @pytest.mark.parametrize("chosen", ["quick", "slow"])
 def test_of_a_chosen_benchmark_nothing_else_is_measured_though_it_is_full_only(chosen: str, quick: bool) -> None:
     found = make_workload(benchmarks=[make_benchmark("quick"), make_benchmark("slow", full_only=True)])
-    taken = found.for_experiment(quick, [chosen])
+    taken = found.for_experiment(quick, {found.name: [chosen]})
     assert [one.name for one in taken.benchmarks] == [chosen]
     # As the experiment's record is read.
     assert Workload.model_validate_json(taken.model_dump_json()) == taken

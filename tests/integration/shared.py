@@ -128,11 +128,11 @@ def measure(
     chosen = [f"{workload}/{name}" for workload, names in own.items() for name in names]
     for workload in own:
         measure_little(project / f"workloads/{workload}.toml", profiled=workload not in UNPROFILED)
-    others = list(brought)
+    others = brought or tuple(WORKLOADS)
+    bring(project, others)
     if not brought:
-        others = [*WORKLOADS, "few-locks"]
         (project / "workloads/few-locks.toml").write_text(FEW_LOCKS)
-    bring(project, brought or tuple(WORKLOADS))
+        others = (*others, "few-locks")
     done = interlock(
         project, "matrix", "--variants", ",".join(variants), "--baseline", QUICK, "--quick", "--rounds", "2",
         "--workloads", ",".join((*chosen, *others)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import json
 import os
 import re
@@ -23,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import ROOT
+from tests.builders import ROOT, module_at
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Report = Callable[..., dict[str, Any]]
@@ -152,12 +151,7 @@ def make_certificate(folder: Path, name: str) -> None:
 
 @pytest.fixture(scope="session")
 def protocol() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("protocol", WORKLOADS / "protocol.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_at(WORKLOADS / "protocol.py")
 
 
 @pytest.fixture

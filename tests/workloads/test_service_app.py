@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import random
 import signal
@@ -16,13 +15,12 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.builders import ROOT
+from tests.builders import ROOT, module_at
 from tests.workloads.conftest import WORKLOADS
 
 DATABASE = ROOT / "dockerfiles/load/database.py"
@@ -142,21 +140,14 @@ def test_the_xml_handler_reads_changes_and_writes_a_tree(tmp_path: Path) -> None
 def test_an_asgi_service_answers_in_as_many_threads_as_it_is_told(workers: int) -> None:
     """Each waits until all are asked: in fewer threads none would be answered."""
     together = threading.Barrier(workers)
-    respond = asynchronous().in_threads(lambda: together.wait(LIMIT_S) is not None, workers)
+    respond = module_at(WORKLOADS / "service/asynchronous.py").in_threads(
+        lambda: together.wait(LIMIT_S) is not None, workers
+    )
 
     async def ask_all() -> list[bool]:
         return [bool(answer) for answer in await asyncio.gather(*(respond() for _ in range(workers)))]
 
     assert asyncio.run(ask_all()) == [True] * workers
-
-
-def asynchronous() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("asynchronous", WORKLOADS / "service/asynchronous.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_database_handler_waits_for_a_row_of_the_database(tmp_path: Path, database: str) -> None:

@@ -68,13 +68,14 @@ def best_figures(
 def _figure(figure: AnsweringFigure, reference: Contents) -> Comparison | DetailFigure | float | str:
     if not figure.detail:
         return measure(figure, reference)
+    missing = f"{figure.variant} has no '{figure.detail}' in {figure.workload} / {figure.benchmark}"
     workload = reference.experiment.workloads.get(figure.workload)
+    if workload is None:
+        return missing
     values = reference.values_of(figure.variant, figure.workload, figure.benchmark)
-    for benchmark in workload.benchmarks if workload else ():
-        for detail in details_of(workload, benchmark, values) if workload else ():
-            if detail and (benchmark.name, detail.detail.label) == (figure.benchmark, figure.detail):
-                return detail
-    return f"{figure.variant} has no '{figure.detail}' in {figure.workload} / {figure.benchmark}"
+    named = (benchmark for benchmark in workload.benchmarks if benchmark.name == figure.benchmark)
+    details = (detail for benchmark in named for detail in details_of(workload, benchmark, values) if detail)
+    return next((detail for detail in details if detail.detail.label == figure.detail), missing)
 
 
 def _first(figure: AnsweringFigure, references: Sequence[Contents]) -> ReferenceFigure | str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from operator import itemgetter
 from typing import Annotated, Any, Literal
 
@@ -141,7 +141,7 @@ class Benchmark(Data):
         description="On how many CPUs it counts in summaries and in its workload's weight: any, one or more than one; "
         "'named' counts only where it is named.",
     )
-    full_only: bool = Field(default=False, description="Whether --quick leaves it out.")
+    full_only: bool = Field(default=False, description="Whether --quick leaves it out, unless it is named.")
     details: list[Detail] = Field(default=[], description="Second figures, after the workload's.")
     scaling: Scaling | None = Field(
         default=None, description="Position in a curve; where it differs in {workers} alone, use `workers`."
@@ -460,13 +460,14 @@ class Workload(WorkloadFile):
         """Return the file that declares it, for errors."""
         return f"workloads/{self.name}.toml"
 
-    def for_experiment(self, quick: bool, chosen: Collection[str] = ()) -> Workload:
-        """Return what an experiment measures: the chosen benchmarks, or all, and only their limits.
+    def for_experiment(self, quick: bool, chosen: Mapping[str, Collection[str]] | None = None) -> Workload:
+        """Return what an experiment measures: the benchmarks `chosen` for it, by workload, else all; and their limits.
 
-        A quick experiment leaves out benchmarks that are full_only, unless they were chosen.
+        With `quick` it leaves out what is full_only, unless it was chosen.
         """
-        if chosen:
-            named = [benchmark for benchmark in self.benchmarks if benchmark.name in chosen]
+        wanted = (chosen or {}).get(self.name)
+        if wanted:
+            named = [benchmark for benchmark in self.benchmarks if benchmark.name in wanted]
             kept = [benchmark.model_copy(update={"full_only": False}) for benchmark in named]
         else:
             kept = [benchmark for benchmark in self.benchmarks if not (quick and benchmark.full_only)]

@@ -65,7 +65,7 @@ def render(
         **generated_texts(paths, known),
         REFERENCE: reference_page(),
         **schema_texts(),
-        **_of_references(paths, known),
+        **_of_references(paths),
     }
     stale = store.stale_figures(paths.reference)
     if not check:
@@ -198,7 +198,7 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str | byte
     return {**generated_files(known, project.read_texts(paths.root)), variants_page.PATH: page}
 
 
-def _of_references(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
+def _of_references(paths: ProjectPaths) -> dict[str, str]:
     """Return the README's pictures and the pages made from the references; none in a project without references."""
     from interlock.cli.report import load_experiment, reference_texts  # noqa: PLC0415 - scipy takes half a second
     from interlock.report import overview  # noqa: PLC0415

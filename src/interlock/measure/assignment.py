@@ -85,8 +85,7 @@ class Assignment:
     def workloads(self) -> dict[str, Workload]:
         """Return the chosen workloads, as they are measured."""
         known, settings = self.catalog.workloads, self.settings
-        chosen = settings.benchmarks
-        return {name: known[name].for_experiment(settings.quick, chosen.get(name, ())) for name in settings.workloads}
+        return {name: known[name].for_experiment(settings.quick, settings.benchmarks) for name in settings.workloads}
 
     @property
     def problems(self) -> dict[str, str]:

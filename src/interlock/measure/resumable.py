@@ -237,9 +237,10 @@ def require_same_catalog(experiment: Experiment, known: Catalog) -> None:
         for name in names:
             if name not in there:
                 raise UsageError(key="--resume", found=f"there is no {what} '{name}' any more", todo=BEGIN_ANEW)
-    quick, chosen = experiment.settings.quick, experiment.settings.benchmarks
+    settings = experiment.settings
     for name in remaining(experiment):
-        before, now = experiment.workloads[name], known.workloads[name].for_experiment(quick, chosen.get(name, ()))
+        before = experiment.workloads[name]
+        now = known.workloads[name].for_experiment(settings.quick, settings.benchmarks)
         if name in experiment.times and not now.is_adapted and before != now:
             change = f"{now.file} has changed since {experiment.name} was started"
             raise UsageError(key="--resume", found=change, todo="Restore it, or start a new experiment.")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, NonNegativeInt
@@ -15,6 +17,8 @@ from interlock.catalog.types import Data
 from interlock.engine.protocol import Answer
 from interlock.errors import WorkloadError, last_line
 from interlock.untrusted import parse_json
+
+Row = TypeVar("Row")
 
 FIX_PROGRAM = "Correct the workload's program."
 
@@ -54,6 +58,12 @@ class HealthCheck:
             raise NoAnswerError(found=f"no answer {where}{lines}", todo=self.todo)
         problem = f"no answer 2xx {where}, the last one has status {answer.status}{lines}"
         raise WorkloadError(found=problem, todo=self.todo)
+
+
+def in_turns(rows: Sequence[Row], turns: int, rng: random.Random) -> Iterator[Row]:
+    """Yield every row once in each turn, in a random order."""
+    for _ in range(turns):
+        yield from rng.sample(rows, len(rows))
 
 
 FIXED_RATE_LINE = '{"interlock_load"'
@@ -98,7 +108,7 @@ def latency_figures(runs: Sequence[FixedRateRun]) -> dict[str, float]:
     latencies_us = sorted(latency for run in runs for latency in run.latencies_us)
     count = len(latencies_us)
     return {
-        key: latencies_us[max(0, ceil(count * percent / 100) - 1)] / 1e6
+        key: latencies_us[ceil(count * percent / 100) - 1] / 1e6
         for key, (percent, enough) in LATENCIES.items()
         if count >= enough
     }

@@ -22,6 +22,7 @@ from interlock.measure.services import (
     HealthCheck,
     NoAnswerError,
     WrkRun,
+    in_turns,
     latency_figures,
     parse_fixed_rate,
     parse_wrk,
@@ -224,9 +225,8 @@ class Service(Program):
                 service = ends.enter_context(self.running(track, turns * len(tracks)))
                 stays.append(Stay(service))
                 stays[-1].make_ready()
-            for _ in range(turns):
-                for stay in order.sample(stays, len(stays)):
-                    stay.take_turn()
+            for stay in in_turns(stays, turns, order):
+                stay.take_turn()
         for stay in stays:
             yield stay.result()
 

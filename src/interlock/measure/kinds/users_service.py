@@ -19,7 +19,7 @@ from interlock.errors import LazyModule, WorkloadError
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind, Working
 from interlock.measure.processes import NOTHING_RUN, OK
 from interlock.measure.pyperf_runs import run_metadata
-from interlock.measure.services import HealthCheck, duration_of, parse_wrk, with_duration
+from interlock.measure.services import HealthCheck, duration_of, in_turns, parse_wrk, with_duration
 from interlock.measure.tracks import OnStart, Result, Track
 from interlock.results.experiments import ProgramOutput
 
@@ -306,11 +306,10 @@ def loaded_in_turns(tracks: Sequence[Track], turns: int, rng: random.Random, on_
             with _working(track, own):
                 kept.append(Kept(track, own.enter_context(_started(track)), own))
                 kept[-1].make_ready()
-        for _ in range(turns):
-            for row in rng.sample(kept, len(kept)):
-                if row.track.goes_on:
-                    with _working(row.track, row.ends):
-                        row.take()
+        for row in in_turns(kept, turns, rng):
+            if row.track.goes_on:
+                with _working(row.track, row.ends):
+                    row.take()
         results: list[Result] = []
         for row in kept:
             if row.track.goes_on:
