@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,15 @@ from interlock.results import store
 from interlock.results.answers import RecordedFigures
 
 FOLDER = Path(__file__).parents[2] / "results/reference" / overview.EXPERIMENT
+
+
+def known(labels: Sequence[str], *workloads: str, benchmarks: Sequence[str] = ()) -> list[str]:
+    """Return what is known of these rows; `benchmarks` are the only ones of the one workload that are measured."""
+    experiment = store.read_experiment(FOLDER)
+    chosen = {workloads[0]: benchmarks} if benchmarks else {}
+    measured = {"variants": labels, "workloads": workloads, "benchmarks": chosen}
+    figures = store.read_json(FOLDER / store.FIGURES_FILE, RecordedFigures)
+    return overview.known_lines(experiment, figures, experiment.settings.model_copy(update=measured))
 
 
 def test_a_mark_is_the_baselines_time_divided_by_the_variants() -> None:
@@ -35,10 +45,9 @@ def test_a_change_is_per_cent_and_from_two_times_on_a_factor() -> None:
 
 
 def test_what_is_known_before_a_run_is_what_the_picture_shows_of_the_rows_and_workloads_asked_for() -> None:
-    figures = store.read_json(FOLDER / store.FIGURES_FILE, RecordedFigures)
     experiment, tables, _ = load_experiment(FOLDER)
-    labels = [*experiment.settings.variants]
-    title, *rows = overview.known_lines(experiment, figures, labels, experiment.settings.workloads)
+    labels = experiment.settings.variants
+    title, *rows = known(labels, *experiment.settings.workloads)
     assert experiment.host["cpu"] in title
     assert experiment.started[:10] in title
     assert [line.split()[1] for line in rows] == [f"{name}:" for name in overview.SHOWN]
@@ -48,8 +57,15 @@ def test_what_is_known_before_a_run_is_what_the_picture_shows_of_the_rows_and_wo
             assert said
             if said[1].endswith("x"):
                 assert float(said[1][:-1]) == pytest.approx(1 / mark.value, rel=0.005)
-    (_, only) = overview.known_lines(experiment, figures, ["cpython-3.13", "cpython-3.9"], ["startup"])
+    (_, only) = known(["cpython-3.13", "cpython-3.9"], "startup")
     assert "cpython-3.9" in only
     assert "download" not in only
-    assert not overview.known_lines(experiment, figures, ["cpython-3.15"], ["startup"])
-    assert len(overview.known_lines(experiment, figures, labels[:5] + labels[9:], ["locks"])) <= 1 + overview.MOST_KNOWN
+    assert not known(["cpython-3.15"], "startup")
+    assert len(known(labels[:5] + labels[9:], "locks")) <= 1 + overview.MOST_KNOWN
+
+
+@pytest.mark.parametrize("benchmarks", [["many"], ["single", "many"], ["single-tls-pinned"]])
+def test_of_a_workload_of_which_some_benchmarks_are_measured_only_these_are_known(benchmarks: list[str]) -> None:
+    said = known(["cpython-3.9"], "download", benchmarks=benchmarks)
+    asked = {question.benchmark for question in overview.QUESTIONS}
+    assert set(re.findall(r"\b(?:single|many)[\w-]*", "".join(said))) == asked.intersection(benchmarks)

@@ -172,7 +172,7 @@ def print_known(paths: ProjectPaths, settings: Settings) -> None:
     folder = paths.reference / overview.EXPERIMENT
     if (folder / store.FIGURES_FILE).is_file():
         figures = store.read_json(folder / store.FIGURES_FILE, RecordedFigures)
-        for line in overview.known_lines(store.read_experiment(folder), figures, settings.variants, settings.workloads):
+        for line in overview.known_lines(store.read_experiment(folder), figures, settings):
             console.say(line)
 
 

@@ -13,6 +13,7 @@ from interlock.report import experiment as report
 from interlock.report.forest import Mark, Plot, picture
 from interlock.results.answers import RecordedFigures
 from interlock.results.experiments import Experiment
+from interlock.results.settings import Settings
 
 # The reference experiment that the pictures show.
 EXPERIMENT = "2026-11-29-a"
@@ -50,15 +51,20 @@ QUESTIONS = (
 )
 
 
-def known_lines(
-    experiment: Experiment, figures: RecordedFigures, labels: Sequence[str], workloads: Sequence[str]
-) -> list[str]:
-    """Return the reference's verdicts on these rows and workloads in at most four lines, marked as such; else none.
+def known_lines(experiment: Experiment, figures: RecordedFigures, settings: Settings) -> list[str]:
+    """Return the reference's verdicts on what these settings measure in at most four lines, marked as such; else none.
 
     A reader gets these at once, and their own figures when they are measured.
     """
+    labels = settings.variants
     shown = [name for name in SHOWN if name in labels] or [name for name in labels if name != BASELINE]
-    asked = [question for question in QUESTIONS if question.workload in workloads and not question.memory]
+    asked = [
+        question
+        for question in QUESTIONS
+        if question.workload in settings.workloads
+        and question.benchmark in settings.benchmarks.get(question.workload, [question.benchmark])
+        and not question.memory
+    ]
     rows = {name: _known(figures, name, asked) for name in shown}
     lines = [f"known   {name}: {'; '.join(words)}" for name, words in rows.items() if words]
     host = experiment.host

@@ -144,6 +144,11 @@ def test_if_nothing_is_shown_to_be_faster_the_answer_is_to_stay() -> None:
     assert pick.next == ["interlock matrix --workloads locks --variants base,near --baseline base"]
 
 
+def test_where_one_benchmark_was_asked_for_only_that_is_to_be_measured() -> None:
+    pick = advice_on(make_evidence(queue(near=noisy(0.99, off=0.02)), ["locks/queue", "startup"]))
+    assert pick.next == ["interlock matrix --workloads locks/queue,startup --variants base,near --baseline base"]
+
+
 def test_what_was_not_measured_is_no_reason_to_stay() -> None:
     """A baseline that nothing else was measured beside was 'stay: nothing else meets the constraints'."""
     evidence = make_evidence({"base": {"locks/queue": SIX, "startup/pass": SIX}, "x": {"startup/pass": SIX}})

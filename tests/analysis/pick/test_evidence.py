@@ -251,13 +251,13 @@ def test_if_no_experiment_has_everything_the_error_says_what_each_lacks_and_how_
         recorded({"cpython-3.13": {"startup/pass": SIX}}, name="2026-11-01-a", shipped=True),
     ]
     with pytest.raises(UsageError) as refused:
-        choose_experiment(found, wanting("download=2", "locks=1"), CATALOG)
+        choose_experiment(found, wanting("download=2", "locks/queue=1"), CATALOG)
     first, second, third, more = refused.value.found.split(": ")[1].split("; ")
     assert re.fullmatch(r"2026-11-22-a .* download", first)
     assert re.fullmatch(r"2026-11-21-a .* cpython-3\.13, the baseline", second)
-    assert re.fullmatch(r"2026-11-20-a .* download, locks", third)
+    assert re.fullmatch(r"2026-11-20-a .* download, locks/queue", third)
     assert "1 more" in more
-    assert "`interlock matrix --workloads download,locks`" in refused.value.todo
+    assert "`interlock matrix --workloads download,locks/queue`" in refused.value.todo
     with pytest.raises(UsageError, match=r"2026-11-01-a \(shipped\) .* locks"):
         choose_experiment(found[3:], wanting("locks"), CATALOG)
 

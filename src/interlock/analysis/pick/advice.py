@@ -205,9 +205,9 @@ def advise(
     is_here = not (evidence.recorded.shipped or apart)
     # Other machines' figures are soon replaced by quick ones of this one, and those by a full experiment.
     where = experiment.settings.where.words if is_here else ["--quick"]
-    workloads = [workload for workload, _ in evidence.shares]
+    weighted = [weight.name for weight in criteria.weights]
     named = _named(evidence, ranked)
-    measure = measuring_command(workloads, _to_measure(evidence, ranked, named), criteria, where)
+    measure = measuring_command(weighted, _to_measure(evidence, ranked, named), criteria, where)
     recommended = None
     if ranked.chosen and image.built:
         recommended = _recommendation(evidence, ranked.rows, ranked.chosen, image.built, image.local)

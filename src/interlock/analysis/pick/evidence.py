@@ -236,14 +236,14 @@ def _as_today(benchmark: Benchmark, workload: Workload | None) -> Benchmark:
 
 
 def _todo(criteria: Criteria, known: Workloads) -> str:
-    names = [weight.workload for weight in criteria.weights if weight.workload in known]
+    names = [weight.name for weight in criteria.weights if weight.workload in known]
     return f"Measure it: `{measuring_command(names, [], criteria)}`." if names else "Name an experiment with --from."
 
 
 def measuring_command(
     workloads: Sequence[str], labels: Sequence[str], criteria: Criteria, where: Sequence[str] = ()
 ) -> str:
-    """Return the command that measures these labels, of which the first is the baseline.
+    """Return the command that measures these workloads, or benchmarks of them, for these labels: first the baseline.
 
     Without labels it measures the core set; `where` has the options that lead to an engine and a folder.
     """
