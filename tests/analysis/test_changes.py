@@ -8,6 +8,7 @@ from interlock.analysis.changes import Change, Changes, Side, changes_between
 from interlock.analysis.cohorts import Extract
 from interlock.analysis.statistics import change_of
 from interlock.errors import KindError
+from interlock.results.experiments import TOO_DISTURBED
 from tests.analysis.extracts import BASE, OTHER, THIRD, make_extract
 from tests.builders import make_workload
 
@@ -39,6 +40,16 @@ def test_p_values_are_adjusted_within_a_table() -> None:
     found = compared(make_extract(labels, noise=0.05), make_extract({**labels, "cpython-3.0": 1.1}, 1, noise=0.05))
     row = row_of(found, "cpython-3.0")
     assert row.change.p == pytest.approx(5 * row.change.ratio.p)
+
+
+@pytest.mark.parametrize("disturbed", [(True, False), (False, True)])
+def test_what_was_too_disturbed_on_either_side_decides_nothing(disturbed: tuple[bool, bool]) -> None:
+    warnings = [[f"locks: {TOO_DISTURBED}"] if one else [] for one in disturbed]
+    sides = [make_extract({OTHER: 2.0 + number}, number, warnings=warnings[number]) for number in (0, 1)]
+    found = compared(*sides)
+    row = row_of(found)
+    assert (row.change.verdict, row.change.is_disturbed, found.differing) == ("undecided", True, [])
+    assert row.change.ratio.estimate == pytest.approx(1.5)
 
 
 def test_images_are_the_same_changed_or_not_recorded() -> None:

@@ -182,3 +182,13 @@ def test_a_benchmark_that_did_something_else_on_an_older_host_is_not_mixed_in() 
     (row,) = found.tables[0].rows
     assert row.verdicts.total() == 3
     assert row.highest[0] == pytest.approx(2.0)
+
+
+def test_what_the_newest_experiment_ran_counts_though_its_host_has_the_oldest_too() -> None:
+    """The command of whichever host had been measured last for the first time counted."""
+    old = {"locks": make_workload(program="old.py")}
+    before = [make_extract({OTHER: 9.0}, number, host=host, workloads=old) for number, host in enumerate("ab")]
+    (found,) = kind_summaries([*before, make_extract({OTHER: 2.0}, 2, host="a")])
+    (row,) = found.tables[0].rows
+    assert (row.highest[1], row.verdicts.total()) == ("a", 1)
+    assert row.highest[0] == pytest.approx(2.0)

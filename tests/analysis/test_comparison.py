@@ -255,6 +255,26 @@ def test_a_cell_without_values_keeps_its_outcome() -> None:
     assert (row.outcome, row.seconds, row.to_baseline) == (CANNOT, None, None)
 
 
+@pytest.mark.parametrize(
+    ("failed", "outcome", "compared"),
+    [
+        (OTHER, FAILED, [(CONTROL, BASE)]),
+        (OTHER, LATE, [(CONTROL, BASE)]),
+        (CONTROL, FAILED, [(OTHER, BASE)]),
+        (BASE, FAILED, [(OTHER, CONTROL)]),
+    ],
+)
+def test_what_failed_in_a_later_round_keeps_its_figures_and_is_compared_with_nothing(
+    failed: str, outcome: Outcome, compared: list[tuple[str, str]]
+) -> None:
+    values = {BASE: by_rounds(1, 0), CONTROL: by_rounds(1, 0), OTHER: by_rounds(2)}
+    cells = [make_cell(label, benchmarks={"uncontended": outcome} if label == failed else {}) for label in values]
+    table = table_of(values, (BASE, CONTROL, OTHER), cells=cells, controls={OTHER: CONTROL})
+    assert (row_of(table, failed).outcome, len(row_of(table, failed).figures)) == (outcome, 8)
+    pairs = [(row.label, one.other) for row in table.rows for one in (row.to_baseline, row.to_control) if one]
+    assert pairs == compared
+
+
 def test_a_table_counts_the_rounds_that_its_own_benchmark_took() -> None:
     """A workload's other benchmarks may have taken more."""
     assert table_of({BASE: by_rounds(1, 0)}, order={"locks": [[BASE, OTHER]] * 20}).rounds == 8

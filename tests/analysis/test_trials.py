@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from interlock.analysis.comparison import DetailFigure
 from interlock.analysis.statistics import Ratio, ratio_from
 from interlock.analysis.trials import (
     Bottleneck,
@@ -80,10 +82,13 @@ def test_a_gil_that_came_back_forbids_to_switch_however_fast_it_is() -> None:
     assert present(found.comparison).verdict is Verdict.FASTER
 
 
-def test_the_gil_is_said_of_what_failed_as_well() -> None:
-    failed = Outcome(state=State.FAILED, reason="exit code 139")
-    found = judged(None, failed, TriedImage(declared_gil=Gil.OFF, gil=BACK))
-    assert found.problem.startswith(f"failed: {failed.reason}; ")
+@pytest.mark.parametrize("state", [State.FAILED, State.NOT_MEASURED])
+def test_the_gil_is_said_of_what_failed_or_was_not_reached_as_well(state: State) -> None:
+    """Of what a budget had ended before the first round it was undecided, and the gate let it through."""
+    outcome = Outcome(state=state, reason="exit code 139")
+    found = judged(None, outcome, TriedImage(declared_gil=Gil.OFF, gil=BACK))
+    assert (found.verdict, found.has_failed) == (TrialVerdict.STAY, True)
+    assert found.problem.startswith(f"{state.value}: {outcome.reason}; ")
     assert "'lxml.etree'" in found.problem
 
 
@@ -169,6 +174,23 @@ def test_gain_and_price_are_figures_that_are_shown_to_differ() -> None:
         Figure.START: (Verdict.SAME, 0.0),
         Figure.IMAGE: (Verdict.SAME, 0.0),
     }
+
+
+def test_a_figure_is_compared_block_by_block_though_a_row_lacks_one() -> None:
+    """Ctrl-C within a block, then --resume: all later blocks were compared with those of another round."""
+    own = [5e7 * by for by in (1.0, 1.5, 0.8, 1.4, 0.9, 1.6, 1.1, 1.3)]
+    mine = [1.2 * figure * noise for figure, noise in zip(own, NOISE, strict=True)]
+    reported = {OWN: OWN_FIGURES | {"memory_bytes": own}, NEW: OWN_FIGURES | {"memory_bytes": mine}}
+    experiment, table = make_tried({NEW: around(0.001, NOISE[::-1])}, reported=reported)
+
+    def cut(figure: DetailFigure | None) -> DetailFigure | None:
+        without = [(*row[:1], *row[2:]) for row in (figure.processes, figure.blocks)] if figure else []
+        return figure and replace(figure, processes=without[0], blocks=without[1])
+
+    rows = tuple(replace(row, details=tuple(map(cut, row.details))) if row.label == NEW else row for row in table.rows)
+    (found,) = judge(experiment, replace(table, rows=rows))
+    (memory,) = [change for change in found.changes if change.figure is Figure.MEMORY]
+    assert (memory.verdict, round(memory.share, 2)) == (Verdict.SLOWER, 0.2)
 
 
 def test_where_cpu_time_decides_worse_latency_forbids_to_switch() -> None:

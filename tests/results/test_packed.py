@@ -6,11 +6,12 @@ import io
 import lzma
 import tarfile
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from interlock.errors import StoreError
+from interlock.errors import Interrupted, StoreError
 from interlock.results import packed
 from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.untrusted import MIB
@@ -60,6 +61,36 @@ def test_packed_values_are_unpacked_into_the_cache(folder: Path, tmp_path: Path)
         found = {str(path.relative_to(copy)): path.read_text() for path in copy.rglob("*") if path.is_file()}
         assert found == {EXPERIMENT_FILE: "{}", NAME: "values"}
     assert len(list(copy.parent.iterdir())) == 1
+
+
+def test_an_experiment_that_was_described_anew_is_unpacked_anew(folder: Path, tmp_path: Path) -> None:
+    """One that was compared with was described as it had been, until the cache was removed."""
+    pack(folder, NAME)
+    before = packed.with_values(folder, tmp_path / "cache")
+    (folder / EXPERIMENT_FILE).write_text('{"new": 1}')
+    after = packed.with_values(folder, tmp_path / "cache")
+    assert [(one / EXPERIMENT_FILE).read_text() for one in (before, after)] == ["{}", '{"new": 1}']
+
+
+@pytest.mark.parametrize("ended_by", [None, Interrupted()])
+def test_an_unpacking_that_another_was_faster_than_or_that_was_ended_leaves_nothing_behind(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended_by: BaseException | None
+) -> None:
+    pack(folder, NAME)
+    unpack = packed._unpack
+
+    def overtaken(archive: Path, into: Path) -> None:
+        monkeypatch.setattr(packed, "_unpack", unpack)
+        packed.with_values(folder, tmp_path / "cache")
+        unpack(archive, into)
+        if ended_by:
+            raise ended_by
+
+    monkeypatch.setattr(packed, "_unpack", overtaken)
+    with suppress(Interrupted):
+        packed.with_values(folder, tmp_path / "cache")
+    copy = packed.with_values(folder, tmp_path / "cache")
+    assert list(copy.parent.iterdir()) == [copy]
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"\xfd7zXZ\x00", bytes(10_240)])

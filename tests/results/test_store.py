@@ -49,9 +49,11 @@ def suite_text(**changes: Any) -> str:
         {"metadata": {"interlock_process_user_s": True}},
         {"metadata": {"mem_max_rss": -1}},
         {"metadata": {"loops": 0}},
+        {"metadata": {"loops": 1.5, "inner_loops": 10**399}},
+        {"metadata": {"loops": "x", "inner_loops": 10**15}},
         {"metadata": {"interlock_block": True}},
     ],
-    ids=str,
+    ids=lambda changes: str(changes)[:60],
 )
 def test_a_file_with_a_number_that_is_no_measurement_is_an_error_that_names_it(
     changes: dict[str, Any], tmp_path: Path

@@ -103,6 +103,14 @@ def test_what_a_journal_adds_to_raw_files_leaves_no_sum_that_is_wrong(folder: Pa
     assert store.recover(folder)
 
 
+def test_a_copy_beside_the_raw_files_with_a_name_that_no_cell_has_is_none_of_them(folder: Path) -> None:
+    """It was written into the sums, whose line could not be read: 'line 1 is no sum of a raw file'."""
+    before = read_sums(folder).known
+    cell(folder).with_name("locks (old).json").write_text("{}")
+    write_sums(folder)
+    assert read_sums(folder).known == before
+
+
 def test_an_experiment_without_raw_files_has_no_sums(tmp_path: Path) -> None:
     write_sums(make_folder(tmp_path / "y"))
     assert not (tmp_path / "y" / SUMS_FILE).exists()

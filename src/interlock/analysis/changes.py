@@ -6,7 +6,7 @@ its own baseline: what is compared is the ratio to it, and its change is a ratio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from interlock.analysis.cohorts import Extract, check_comparable
 from interlock.analysis.comparison import BenchmarkKey
@@ -102,8 +102,16 @@ def _table(before: Side, after: Side, key: BenchmarkKey) -> ChangeTable:
     labels = [label for label in before.labels(key) if label in after.labels(key)]
     old, new = ({label: side.ratio(key, label) for label in labels} for side in (before, after))
     comparisons = compared(before.name, {label: change_of(old[label], new[label]) for label in labels})
+    is_disturbed = any(side.extract.measured[key].is_disturbed for side in (before, after))
     rows = tuple(
-        Change(label, old[label], new[label], comparisons[label], _image(before, after, label)) for label in labels
+        Change(
+            label,
+            old[label],
+            new[label],
+            replace(comparisons[label], is_disturbed=is_disturbed),
+            _image(before, after, label),
+        )
+        for label in labels
     )
     return ChangeTable(key[0], after.extract.measured[key].benchmark, rows)
 

@@ -257,7 +257,7 @@ def _ratio(claim: Measured, contents: Contents) -> Comparison | _Judgement:
 
 
 def figures_by_block(metric: ClaimMetric, values: BenchmarkValues) -> Sequence[float]:
-    """Return a figure for each block; CPU time is of the whole process and is divided by all its work."""
+    """Return a figure for each block, to compare: CPU time is of the whole process, per unit of one of its values."""
     if metric is ClaimMetric.TIME:
         return values.figures
     if metric is ClaimMetric.WORK_SYS:

@@ -191,7 +191,7 @@ def _summary(cohort: Cohort, extracts: Sequence[Extract]) -> KindSummary:
 
 def _host_table(cohort: Cohort, key: BenchmarkKey, latest: Mapping[str, Extract]) -> HostTable:
     measured = {host: extract.measured[key] for host, extract in latest.items() if key in extract.measured}
-    last = list(measured.values())[-1]
+    last = measured[max(measured, key=lambda host: (latest[host].started, latest[host].name))]
     measured = {host: ratios for host, ratios in measured.items() if ratios.command == last.command}
     labels = list(dict.fromkeys(label for ratios in measured.values() for label in ratios.points))
     points = {

@@ -50,6 +50,7 @@ class DetailFigure:
 
     detail: Detail
     processes: tuple[float, ...]
+    blocks: tuple[int, ...]  # of each process
 
     @property
     def value(self) -> float:
@@ -77,7 +78,8 @@ def _figure(detail: Detail, measured: BenchmarkValues | None) -> DetailFigure | 
     if not measured or not reported:
         return None
     counts = zip(reported, measured.processes, measured.units, strict=True)
-    return DetailFigure(detail, tuple(detail.shown(count, len(values), units) for count, values, units in counts))
+    shown = tuple(detail.shown(count, len(values), units) for count, values, units in counts)
+    return DetailFigure(detail, shown, tuple(measured.blocks))
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,9 @@ def _table(contents: Contents, workload: Workload, benchmark: Benchmark) -> Tabl
     names = [limit.name for limit in workload.limits_of(benchmark.name)]
     cells = [cell for cell in experiment.cells if cell.workload == workload.name and cell.mode != TWIN]
     limits = [cell for cell in experiment.limits if cell.workload == workload.name and cell.mode in names]
+    # What a row did before it failed says nothing of what it does.
+    failed = {cell.label for cell in cells if cell.outcome_of(benchmark.name).state is not State.OK}
+    compared = {pair: comparison for pair, comparison in compared.items() if failed.isdisjoint(pair)}
     rows = tuple(_row(contents, cell, benchmark, compared) for cell in cells)
     table = Table(
         workload=workload,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from interlock.analysis.statistics import NO_PART, BlockFigure, Key, fit_levels
 from interlock.errors import LazyModule
@@ -41,8 +41,17 @@ def compared_figures(rows: Mapping[Key, BenchmarkValues]) -> dict[Key, Sequence[
     return paired if _variance(paired) < CLEARLY_LESS * _variance(alone) else alone
 
 
+class InBlocks(Protocol):
+    """What was measured in blocks."""
+
+    @property
+    def blocks(self) -> Sequence[int]:
+        """Return the number of the block of each process."""
+        ...
+
+
 def in_places(
-    rows: Mapping[Key, BenchmarkValues], figures: Mapping[Key, Sequence[BlockFigure]]
+    rows: Mapping[Key, InBlocks], figures: Mapping[Key, Sequence[BlockFigure]]
 ) -> dict[Key, Sequence[BlockFigure]]:
     """Return rows' figures in the places that their blocks have among all blocks of the table.
 

@@ -9,13 +9,14 @@ from enum import StrEnum
 from statistics import fmean
 
 from interlock.analysis.comparison import DetailFigure, Row, Table
+from interlock.analysis.pairing import in_places
 from interlock.analysis.pick.ranking import ranks
 from interlock.analysis.statistics import Interval, fit_levels
 from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, among, compare_rows
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import Gil
 from interlock.results.answers import Rank
-from interlock.results.experiments import Experiment, Outcome, State
+from interlock.results.experiments import Experiment, Outcome, State, by_block
 from interlock.results.trials import OWN, TriedImage
 
 
@@ -127,7 +128,7 @@ def _judged(row: Row, known: TriedImage, changes: Sequence[TrialChange]) -> Judg
     slower = [
         change.figure.value for change in changes if change.figure in LATENCIES and change.verdict is Verdict.SLOWER
     ]
-    if state in STATES:
+    if state in STATES and not came_back:
         verdict = STATES[state]
     elif failed or came_back:
         verdict = TrialVerdict.STAY
@@ -195,11 +196,12 @@ def _compared(
 ) -> dict[str, Comparison]:
     """Return how each variant's figure compares with the user's own, by the rule of all tables."""
     sign, end = -1 if figure is Figure.RATE else 1, experiment.rounds_end(table.workload.name)
-    figures = {
-        label: [number**sign for number in known.processes]
-        for label, known in reported.items()
-        if min(known.processes) > 0
+    known = {label: figures for label, figures in reported.items() if min(figures.processes) > 0}
+    by_label = {
+        label: by_block([number**sign for number in figures.processes], figures.blocks)
+        for label, figures in known.items()
     }
+    figures = in_places(known, by_label)
     pairs = [(label, OWN) for label in figures if label != OWN]
     compared = compare_rows(figures, pairs, OWN, end=end, margin=table.workload.margin)
     return {label: comparison for (label, _), comparison in compared.items()}

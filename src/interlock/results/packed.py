@@ -38,7 +38,8 @@ def with_values(folder: Path, cache: Path) -> Path:
     if not packed.is_file():
         return folder
     try:
-        copy = cache / "reference" / untrusted.sha256_of(packed)[:16] / folder.name
+        sums = [untrusted.sha256_of(path)[:16] for path in (packed, folder / EXPERIMENT_FILE)]
+        copy = cache / "reference" / "-".join(sums) / folder.name
     except OSError as error:
         raise files.cannot_read(packed, error, "Restore it, or remove it.") from None
     if not copy.is_dir():
@@ -47,13 +48,15 @@ def with_values(folder: Path, cache: Path) -> Path:
         try:
             _unpack(packed, made)
             shutil.copy(folder / EXPERIMENT_FILE, made)
+            with suppress(OSError):  # another process was first
+                made.rename(copy)
         except (tarfile.TarError, lzma.LZMAError, EOFError, OSError, ValueError) as error:
-            files.remove_folder(made)
             raise StoreError(
                 file=str(packed), found=f"cannot be unpacked ({error})", todo="Restore it, or remove it."
             ) from None
-        with suppress(OSError):  # another process was first
-            made.rename(copy)
+        finally:
+            if made.is_dir():
+                files.remove_folder(made)
     return copy
 
 

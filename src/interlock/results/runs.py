@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
@@ -29,8 +30,8 @@ OF_EVERY_WORK = "work_sys_s"
 def parse_pyperf(text: bytes, reported: Mapping[str, Collection[str]]) -> dict[str, BenchmarkValues]:
     """Return the benchmarks of a cell by name (without the workload's).
 
-    `reported` names further figures to read of each benchmark's processes. Any other file raises ValueError, KeyError,
-    TypeError, AttributeError or IndexError.
+    `reported` names further figures to read of each benchmark's processes. Any other file raises ValueError,
+    LookupError, TypeError, AttributeError or ArithmeticError.
     """
     suite = from_json(text)
     if suite["version"] != PYPERF_VERSION:
@@ -58,7 +59,8 @@ def _benchmark(
         user_s=[data["interlock_process_user_s"] for data in figures],
         sys_s=[data["interlock_process_sys_s"] for data in figures],
         reported=_reported(figures, reported.get(name, ())),
-        units=[data["loops"] * data["inner_loops"] for data in figures],
+        # A text times a number would take as much memory as a stranger's file says.
+        units=[index(data["loops"]) * index(data["inner_loops"]) for data in figures],
         blocks=[data[BLOCK] for data in figures],
         groups=[group or 0 for group in groups] if any(group is not None for group in groups) else [],
         estimator=figures[-1][ESTIMATOR],

@@ -321,7 +321,7 @@ def read_values(
         return parse_pyperf(data, reported)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise StoreError(
             file=str(path),
             found=f"not a pyperf file of this tool ({_in_words(error)})",

@@ -38,6 +38,7 @@ from interlock.results.answers import (
     Standing,
     VariantAudit,
 )
+from interlock.results.experiments import TOO_DISTURBED, Outcome, State
 from tests.builders import (
     OK,
     make_benchmark,
@@ -274,6 +275,15 @@ def test_what_fails_on_the_baseline_as_well_excludes_neither_and_is_said(error: 
     assert re.search(r"dependencies .*\bsix\b.*\bbase\b", provenance(advice_on(evidence)))
 
 
+def test_a_baseline_on_which_dependencies_cannot_be_tried_is_not_excluded() -> None:
+    """Its image was not there for the audit, and whoever runs on it was told to leave it."""
+    audit, _ = audits_of(best="ImportError", good="ImportError")
+    untried = VariantAudit(variant="base", outcome=Outcome(state=State.UNAVAILABLE, reason="no such image"))
+    evidence, ranked = decide_with_audits(make_evidence(FIELD), lambda name: untried if name == "base" else audit(name))
+    assert (ranked.decision, {one.label for one in ranked.excluded}) == (Decision.STAY, {"best", "good"})
+    assert untried in advice_on(evidence).audits
+
+
 def test_if_dependencies_fit_nothing_that_is_faster_the_answer_is_to_stay() -> None:
     audit, asked = audits_of(best="ImportError", good="ImportError")
     ranked = decide_with_audits(make_evidence(FIELD), audit)[1]
@@ -310,8 +320,12 @@ def test_the_gain_is_the_inverse_of_the_time_and_the_costs_are_beside_the_baseli
     assert present(chosen.costs.start_ratio).estimate == pytest.approx(1.2, rel=0.01)
 
 
-def test_without_starts_in_the_experiment_their_cost_is_not_known() -> None:
-    pick = advice_on(material_of(start=False))
+@pytest.mark.parametrize(
+    "material",
+    [{"start": False}, {"experiment": {"warnings": [f"startup: other processes used 90% of a core, {TOO_DISTURBED}"]}}],
+)
+def test_without_starts_to_decide_by_in_the_experiment_their_cost_is_not_known(material: dict[str, Any]) -> None:
+    pick = advice_on(material_of(**material))
     costs = present(pick.recommended).costs
     assert (costs.start_s, costs.start_ratio) == (None, None)
     assert {one.start_s for one in pick.contenders} == {None}

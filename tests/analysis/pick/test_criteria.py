@@ -41,8 +41,8 @@ def test_what_is_no_workload_with_a_weight_is_refused_with_an_example(text: str)
     assert refused(parse_weights, [text]).key == "--workload"
 
 
-@pytest.mark.parametrize("weight", ["x", "0", "-1", "nan", "inf", "1e999", "", "3=4"])
-def test_a_weight_that_is_no_number_above_0_is_refused(weight: str) -> None:
+@pytest.mark.parametrize("weight", ["x", "0", "-1", "nan", "inf", "1e308", "1.1e9", "1e999", "", "3=4"])
+def test_a_weight_that_is_no_number_above_0_or_too_large_to_be_added_is_refused(weight: str) -> None:
     error = refused(parse_weights, [f"download={weight}"])
     assert error.key == "--workload"
     assert f"'download={weight}'" in error.found

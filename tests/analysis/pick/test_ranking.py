@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlock.analysis.pick.evidence import Evidence
@@ -270,6 +270,20 @@ def test_the_part_of_the_spread_that_is_noise_is_taken_off_the_distance_from_the
     assert gain.log == pytest.approx(-0.05)
     assert gain.error < found[0].error
     assert gain.low < gain.estimate < gain.high
+
+
+measured = st.lists(st.tuples(st.floats(-1, 1), st.floats(0.001, 0.5)), min_size=1, max_size=8)
+
+
+@given(measured, st.data())
+@example([(-0.06, 0.04), (-0.055, 0.04), (-0.03, 0.008)], None)
+def test_what_is_announced_is_never_more_than_was_measured(
+    field: list[tuple[float, float]], data: st.DataObject | None
+) -> None:
+    """1.050 times the throughput was announced of a measured 1.030, whose interval is the narrowest."""
+    contenders = [ratio(*one) for one in field]
+    picked = data.draw(st.sampled_from(contenders)) if data else contenders[-1]
+    assert announced(picked, contenders).log >= picked.log - 1e-12
 
 
 def test_of_two_or_of_single_rounds_nothing_is_known_of_the_spread() -> None:

@@ -286,7 +286,7 @@ def _contender(evidence: Evidence, row: RankedVariant) -> Contender:
         standing=row.standing,
         rank=row.rank,
         max_rss_bytes=evidence.max_rss_bytes(row.label),
-        start_s=evidence.seconds(row.label, START_UP),
+        start_s=evidence.start_s(row.label),
         image_bytes=_image_bytes(evidence, row.label),
         built_otherwise=evidence.built_otherwise(row.label),
         sides=row.sides and Sides(computing=speed_of(row.sides[0]), elsewhere=speed_of(row.sides[1])),
@@ -319,8 +319,8 @@ def _recommendation(
 
 def _costs(evidence: Evidence, label: str) -> Costs:
     baseline = evidence.baseline
-    theirs = evidence.seconds(baseline, START_UP)
-    ratio = evidence.levels(START_UP).ratio(label, baseline)
+    theirs = evidence.start_s(baseline)
+    ratio = evidence.levels(START_UP).ratio(label, baseline) if theirs is not None else None
     return Costs(
         max_rss_bytes=_difference(evidence.max_rss_bytes(label), evidence.max_rss_bytes(baseline)),
         image_bytes=_difference(_image_bytes(evidence, label), _image_bytes(evidence, baseline)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from interlock.catalog.variants import Support, SupportPhase
 from interlock.errors import UsageError
 
+MOST_WEIGHT = 1e9
 WEIGHT = re.compile(r"(?P<workload>[^=/\s]+)(/(?P<benchmark>[^=/\s]+))?(=(?P<weight>.*))?")
 SIZE = re.compile(r"(?P<number>[0-9]{1,15}(\.[0-9]{1,15})?)\s*(?P<unit>[kKMGT]i?B)")
 # Powers of 1000 (kB) and of 1024 (KiB).
@@ -51,7 +51,7 @@ class Criteria:
     max_rss_bytes: int | None = None
     min_python: tuple[int, ...] | None = None
     supported_until: str | None = None  # a year, month or day in ISO 8601
-    allowed: frozenset[SupportPhase] = frozenset()  # of those in NEED_LEAVE
+    allowed: frozenset[SupportPhase] = frozenset()  # of those in EXCLUDED_PHASES
     baseline: str | None = None  # None: the experiment's own baseline
     needs: tuple[str, ...] = ()  # requirements files to install and import in the picked image
 
@@ -81,7 +81,7 @@ def _parse_weight(text: str) -> WorkloadWeight:
     if weight is None:
         raise UsageError(
             key="--workload",
-            found=f"the weight in '{text}' is not a number above 0",
+            found=f"the weight in '{text}' is not a number above 0, at most {MOST_WEIGHT:.0f}",
             todo="Write a number: 3 counts three times as much as 1.",
         )
     return WorkloadWeight(matched["workload"], matched["benchmark"], weight)
@@ -92,7 +92,7 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if 0 < number < math.inf else None
+    return number if 0 < number <= MOST_WEIGHT else None
 
 
 def parse_size(text: str) -> int:

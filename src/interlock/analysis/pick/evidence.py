@@ -383,6 +383,10 @@ class Evidence:
         """Return the median over the rounds; None if it was not measured."""
         return self.levels(key).seconds(label)
 
+    def start_s(self, label: str) -> float | None:
+        """Return the median time of a start; None if it was not measured, or was disturbed too much."""
+        return None if is_too_disturbed(self.experiment, START_UP[0]) else self.seconds(label, START_UP)
+
     def max_rss_bytes(self, label: str) -> int | None:
         """Return the largest memory of one process in the weighted benchmarks, in bytes; None if none is known."""
         return max((self.levels(key).max_rss_bytes(label) for key in self.shares), default=0) or None

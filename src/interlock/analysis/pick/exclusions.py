@@ -137,11 +137,14 @@ def _failed_dependencies(evidence: Evidence, label: str) -> Iterator[str]:
     audit = evidence.audits.get(split_label(label)[0])
     if audit is None:
         return
+    baseline = split_label(evidence.baseline)[0]
     if audit.outcome.state is not State.OK:
-        yield f"its dependencies could not be tested: {_one_line(audit.outcome.reason)}"
+        # That the baseline cannot be tried here is no reason to leave it: it runs somewhere.
+        if split_label(label)[0] != baseline:
+            yield f"its dependencies could not be tested: {_one_line(audit.outcome.reason)}"
         return
     # What fails on the baseline too is not the variant's fault, and no reason to leave the baseline.
-    beside = evidence.audits.get(split_label(evidence.baseline)[0])
+    beside = evidence.audits.get(baseline)
     alike = failures(beside).keys() if beside else ()
     yield from (reason for what, reason in failures(audit).items() if what not in alike)
     if evidence.gil(label) is Gil.OFF:

@@ -107,11 +107,14 @@ def announced(picked: Ratio, all_of_them: Sequence[Ratio]) -> Ratio:
     the spread that is noise is taken off its distance from the mean (the normal empirical Bayes estimate, which is not
     biased by the choice: Efron, Tweedie's Formula and Selection Bias, JASA 106, 2011). Half of a ratio's variance is
     taken for noise: the other half is the baseline's, which all share, so that it chooses nobody. The picked one is
-    among `all_of_them`; of one or two, whose spread is not known, and of single rounds nothing is taken off.
+    among `all_of_them`. Nothing is taken off of one or two, whose spread is not known, of single rounds, and of one
+    that is not faster than the mean, which luck did not choose.
     """
     if len(all_of_them) < 3 or not all(math.isfinite(contender.error) for contender in all_of_them):
         return picked
     logs, own = [contender.log for contender in all_of_them], picked.error**2 / 2
+    if picked.log >= fmean(logs):
+        return picked
     true_spread = max(0.0, variance(logs) - fmean(contender.error**2 / 2 for contender in all_of_them))
     kept = true_spread / (true_spread + own)
     log = fmean(logs) + kept * (picked.log - fmean(logs))
