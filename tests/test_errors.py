@@ -145,7 +145,7 @@ def test_a_command_without_its_extra_says_the_line_that_installs_it(
     words = needed.get(command, [])
     with pytest.raises(MissingExtraError) as found:
         app([command, *words], standalone_mode=False)
-    assert f"pip install 'interlock[{extra}]'" in found.value.todo
+    assert f"pip install '.[{extra}]'" in found.value.todo
     assert found.value.exit_code == 2
 
 
@@ -164,7 +164,7 @@ def test_a_pick_from_the_shipped_figures_needs_no_extra(words: tuple[str, ...]) 
 
 def test_a_module_is_loaded_when_it_is_used_and_one_that_is_not_there_is_named() -> None:
     assert LazyModule("json", "measure").loads("[1]") == [1]
-    with pytest.raises(MissingExtraError, match=r"needs no_such_module.*'interlock\[measure\]'"):
+    with pytest.raises(MissingExtraError, match=r"needs no_such_module.*'\.\[measure\]'"):
         _ = LazyModule("no_such_module", "measure").anything
     with pytest.raises(AttributeError):
         _ = LazyModule("json", "measure").nothing

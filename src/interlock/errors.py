@@ -303,8 +303,9 @@ def require(extra: str, command: str) -> None:
             raise missing(f"`interlock {command}` needs {name}", extra)
 
 
+INSTALL = "Install it, in a clone: pip install '.[{extra}]'"
+
+
 def missing(what: str, extra: str) -> MissingExtraError:
     """Return the error of something that needs a module of an extra."""
-    return MissingExtraError(
-        found=f"{what}, which is not installed", todo=f"Install it: pip install 'interlock[{extra}]'"
-    )
+    return MissingExtraError(found=f"{what}, which is not installed", todo=INSTALL.format(extra=extra))

@@ -42,6 +42,19 @@ def test_a_source_with_another_name_says_its_version() -> None:
     assert known.sources["fork-3.9"].version == "3.9.10"
 
 
+@pytest.mark.parametrize(
+    ("place", "host"),
+    [
+        ("https://me:secret@mirror.example:8443/a.tgz", "mirror.example:8443"),
+        ("https://example.org/a.tgz", "example.org"),
+        ("pool/main/a.tgz", "apt's mirror"),
+        ("pip/a.whl", "pip's index"),
+    ],
+)
+def test_whom_a_place_is_asked_from_is_said_without_a_password(place: str, host: str) -> None:
+    assert sources.host_of(place) == host
+
+
 def make_signature() -> dict[str, Any]:
     return {"key": "a.asc", "places": ["https://example.org/a.asc"]}
 

@@ -190,6 +190,15 @@ class Pieces:
         return self.pieces.pop(0)
 
 
+def test_an_agent_whose_connection_is_reset_is_gone() -> None:
+    class Reset(Pieces):
+        def receive(self, limit_s: float) -> bytes:
+            raise ConnectionResetError
+
+    with pytest.raises(EngineError, match="agent of a cell is gone"):
+        Agent(Reset([])).start([], ["x"], {}).wait(LIMIT_S)
+
+
 @pytest.mark.parametrize(
     "answer",
     [b"out 0 x\n", b"out 7 1\nx", b"what 0 1\nx", b"out 0 -1\n", b"out 0 99999999999\n", b"\xff\n", b"x" * 200],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -35,7 +36,7 @@ from interlock.engine.client import (
 )
 from interlock.engine.docker import connect
 from interlock.engine.registry import registry_digest
-from interlock.errors import ENDING_SIGNALS, EngineError, Interrupted, RegistryError
+from interlock.errors import ENDING_SIGNALS, EngineError, Interrupted, NoEngineError, RegistryError
 from interlock.results.experiments import EngineName
 from tests.builders import make_program
 from tests.fakes import Answer, Asked, as_json, serving
@@ -156,6 +157,13 @@ def test_podman_is_the_only_engine_that_what_is_started_sees(rootless: str, monk
     assert "DOCKER_CONTEXT" not in seen
 
 
+def test_certificates_that_are_not_there_lead_to_no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, value in (("HOST", "tcp://127.0.0.1:9"), ("TLS_VERIFY", "1"), ("CERT_PATH", str(tmp_path))):
+        monkeypatch.setenv(f"DOCKER_{name}", value)
+    with pytest.raises(NoEngineError, match="certificate"):
+        connect()
+
+
 def test_a_context_that_is_not_there_leads_to_no_engine(rootless: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_CONTEXT", "rootles")
     with pytest.raises(EngineError, match="'rootles'") as caught:
@@ -216,8 +224,9 @@ def test_a_service_that_does_not_start_is_reported_in_its_own_words(
 
 
 SERVE = """
-import socket, sys
+import os, socket, sys
 path = sys.argv[-1].removeprefix("unix://")
+print("of the session", os.getsid(0), "in", os.getpid(), flush=True)
 server = socket.socket(socket.AF_UNIX)
 server.bind(path)
 server.listen()
@@ -228,7 +237,13 @@ server.accept()
 
 def test_a_service_that_was_opened_for_a_run_ends_with_it(tmp_path: Path) -> None:
     make_program(tmp_path / "podman", SERVE, sys.executable)
-    program = "from interlock.engine import client\nclient.known_sockets = list\nprint(client.podman_address().host)"
+    program = """if True:
+        from pathlib import Path
+        from interlock.engine import client
+        client.known_sockets = list
+        print(host := client.podman_address().host)
+        print((Path(host.removeprefix("unix://")).parent / "log").read_text())
+    """
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
@@ -236,9 +251,13 @@ def test_a_service_that_was_opened_for_a_run_ends_with_it(tmp_path: Path) -> Non
         text=True,
         check=True,
     )
-    path = Path(done.stdout.strip().removeprefix("unix://"))
+    address, said = done.stdout.split("\n", 1)
+    path = Path(address.removeprefix("unix://"))
     assert path.name == "podman.sock"
     assert not path.parent.exists()
+    # Ctrl-C ends what is in the terminal's session: it is needed to clean up.
+    session, process = re.findall(r"\d+", said)
+    assert session == process
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,19 @@ def test_what_keeps_an_engine_from_running_is_found_before_one_is_installed(
     assert bool(found) is bool(why)
 
 
+def test_what_the_kernel_does_not_say_or_says_in_other_letters_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine(monkeypatch, tmp_path)
+    mounts = tmp_path / "self/mountinfo"
+    mounts.write_bytes(b"21 1 8:1 / /mnt/\xfc rw - ext4 /dev/vdb rw\n" + mounts.read_bytes())
+    assert finding.why_no_start() == ""
+    for name in ("uid_map", "mountinfo", "status"):
+        (tmp_path / "self" / name).unlink()
+        (tmp_path / "self" / name).mkdir()
+        assert finding.why_no_start()
+
+
 @pytest.mark.parametrize(
     ("user", "programs", "sudo_allows", "may"),
     [(0, {"apt-get"}, False, True), (1000, {"apt-get"}, False, False), (0, set(), False, False)]

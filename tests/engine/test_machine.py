@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from interlock.engine import machine
 
 
@@ -18,8 +20,9 @@ def test_the_facts_name_processor_memory_kernel_and_system() -> None:
     assert None not in facts.values()
 
 
-def test_free_space_is_told_of_the_nearest_folder_that_exists(tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", ["not/there", "x" * 300])  # the last one cannot be asked for
+def test_free_space_is_told_of_the_nearest_folder_that_exists(missing: str, tmp_path: Path) -> None:
     usage = os.statvfs(tmp_path)
-    found = machine.free_bytes(tmp_path / "not" / "there")
+    found = machine.free_bytes(tmp_path / missing)
     assert found is not None
     assert 0 < found <= usage.f_blocks * usage.f_frsize

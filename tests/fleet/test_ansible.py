@@ -95,7 +95,7 @@ def _commands() -> str:
 def test_without_ansible_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FleetError, match=r"pip install 'interlock\[fleet\]'"):
+    with pytest.raises(FleetError, match=r"pip install '\.\[fleet\]'"):
         ansible.program("ansible-playbook")
 
 

@@ -167,7 +167,7 @@ def test_the_doctor_says_what_is_read_and_an_audit_runs_on_the_image_that_a_clon
 
 
 def test_what_needs_an_extra_says_the_line_that_installs_it(installed: Any) -> None:
-    assert "pip install 'interlock[measure]'" in run(installed, "matrix", code=2)
+    assert "pip install '.[measure]'" in run(installed, "matrix", code=2)
 
 
 def test_without_results_of_ones_own_a_report_is_of_the_experiment_that_is_packed(

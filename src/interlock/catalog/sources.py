@@ -36,7 +36,7 @@ def host_of(place: str) -> str:
     """Return whom a place, or the URL that it stands for, is asked from: a host, Debian's pool or pip's index."""
     if place.startswith("pip/"):
         return "pip's index"
-    return "apt's mirror" if "/pool/" in f"/{place}" else urlsplit(place).netloc or place
+    return "apt's mirror" if "/pool/" in f"/{place}" else urlsplit(place).netloc.rpartition("@")[2] or place
 
 
 class Signature(Data):

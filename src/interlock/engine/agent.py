@@ -146,6 +146,8 @@ class Agent:
                 received = self._channel.receive(left_s)
             except TimeoutError:
                 raise ProcessTimeoutError from None
+            except OSError:
+                raise _gone() from None
             if not received:
                 raise _gone()
             self._received += received

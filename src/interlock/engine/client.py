@@ -200,9 +200,9 @@ def _open(address: Address) -> tuple[DockerClient, Address]:
         problem = f"there is no docker context '{address.context}', or it names no engine"
         todo = "Choose one of `docker context ls`: by DOCKER_CONTEXT, or `docker context use NAME`."
         raise NoEngineError(key="DOCKER_CONTEXT", found=problem, todo=todo)
-    # Certificates come from DOCKER_CERT_PATH or from the context.
-    settings = ContextAPI.kwargs_from_context(address.context) if address.context else kwargs_from_env()
     try:
+        # Certificates come from DOCKER_CERT_PATH or from the context.
+        settings = ContextAPI.kwargs_from_context(address.context) if address.context else kwargs_from_env()
         client = _Client(address, **{**settings, "base_url": address.host}, timeout=LONG_S)
         if not client.ping():
             raise NoEngineError(file=address.host, found="what answers there is not a container engine", todo=START_ONE)
@@ -345,7 +345,10 @@ def _serve() -> Path:
     path, log = folder / "podman.sock", folder / "log"
     with log.open("wb") as said:
         service = subprocess.Popen(
-            ["podman", "system", "service", f"--time={IDLE_S}", f"unix://{path}"], stdout=said, stderr=said
+            ["podman", "system", "service", f"--time={IDLE_S}", f"unix://{path}"],
+            stdout=said,
+            stderr=said,
+            start_new_session=True,  # Ctrl-C would end it too, and this process needs it to clean up
         )
     atexit.register(_stop, service, folder)
     limit = time.monotonic() + READY_S

@@ -114,11 +114,11 @@ def require_containers(engine: DockerEngine) -> None:
 def why_no_start() -> str:
     """Return why a container engine cannot run on this machine, whoever installs it; empty if no reason is known."""
     lacking = [name for name in NEEDED if name not in machine.capabilities("CapBnd", PROC)]
-    if not _has_writable_cgroups((PROC / "self/mountinfo").read_text(encoding="utf-8")):
+    if not _has_writable_cgroups(machine.text_of(PROC / "self/mountinfo") or ""):
         return "read-only cgroups"
     if lacking:
         return f"no {' and no '.join(lacking)}"
-    if (PROC / "self/uid_map").read_text(encoding="utf-8").split()[2:3] != [EVERY_ID]:
+    if (machine.text_of(PROC / "self/uid_map") or "").split()[2:3] != [EVERY_ID]:
         return "a user namespace"
     if not SYSTEMD.is_dir() and shutil.which("service", path="/usr/sbin:/sbin") is None:
         return "no service manager"

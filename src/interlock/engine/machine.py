@@ -24,16 +24,16 @@ def facts() -> dict[str, Any]:
         "kernel": platform.release(),
         "system": operating_system(),
         "architecture": platform.machine(),
-        "governor": _text(SYS_CPU / "cpu0/cpufreq/scaling_governor"),
-        "no_turbo": _text(SYS_CPU / "intel_pstate/no_turbo"),
-        "smt": _text(SYS_CPU / "smt/active"),
+        "governor": text_of(SYS_CPU / "cpu0/cpufreq/scaling_governor"),
+        "no_turbo": text_of(SYS_CPU / "intel_pstate/no_turbo"),
+        "smt": text_of(SYS_CPU / "smt/active"),
         "load_1min": round(os.getloadavg()[0], 2),
     }
     return {key: value for key, value in known.items() if value is not None}
 
 
 def cpu_model() -> str:
-    for line in (_text(Path("/proc/cpuinfo")) or "").splitlines():
+    for line in (text_of(Path("/proc/cpuinfo")) or "").splitlines():
         if line.lower().startswith(("model name", "cpu model")):
             return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
@@ -52,7 +52,7 @@ def operating_system() -> str:
 
 def capabilities(kind: str, proc: Path = PROC) -> set[str]:
     """Return which of CAPABILITIES this process has (CapEff), or could have by any program that it starts (CapBnd)."""
-    lines = (_text(proc / "self/status") or "").splitlines()
+    lines = (text_of(proc / "self/status") or "").splitlines()
     bits = next((int(line.split()[1], 16) for line in lines if line.startswith(f"{kind}:")), 0)
     return {name for name, bit in CAPABILITIES.items() if bits >> bit & 1}
 
@@ -60,13 +60,14 @@ def capabilities(kind: str, proc: Path = PROC) -> set[str]:
 def free_bytes(folder: Path) -> int | None:
     """Return the free space of the nearest folder that exists; None if there is none (on a remote engine)."""
     for candidate in (folder, *folder.parents):
-        if candidate.exists():
+        if os.path.exists(candidate):  # noqa: PTH110  `Path.exists` raises PermissionError on 3.11
             return shutil.disk_usage(candidate).free
     return None
 
 
-def _text(path: Path) -> str | None:
+def text_of(path: Path) -> str | None:
+    """Return what a file of the kernel's says; None if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8").strip()
+        return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return None

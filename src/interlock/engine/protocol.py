@@ -204,7 +204,9 @@ class Sandbox(Protocol):
     """Where processes of one variant run until it is closed: a container, or a folder of this machine."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Return the container's id; empty for a folder, whose processes all descend from Interlock's."""
+        ...
 
     def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
         """Run a command line to its end or the deadline. A process that had to be killed takes the sandbox with it."""

@@ -21,7 +21,7 @@ from interlock.engine.build.sources import tar_of
 from interlock.engine.client import docker_address
 from interlock.engine.ended import end_session
 from interlock.engine.finding import sudo_asks
-from interlock.errors import FleetError, InventoryError, last_line
+from interlock.errors import INSTALL, FleetError, InventoryError, last_line
 from interlock.results import store
 from interlock.results.files import write_atomically
 from interlock.untrusted import parse_json, printable
@@ -36,7 +36,7 @@ def program(name: str) -> str:
     installed = Path(sys.executable).with_name(name)
     path = str(installed) if installed.is_file() else shutil.which(name)
     if path is None:
-        raise FleetError(found=f"{name} is not installed", todo="Install it: pip install 'interlock[fleet]' (nox does)")
+        raise FleetError(found=f"{name} is not installed", todo=INSTALL.format(extra="fleet"))
     return path
 
 

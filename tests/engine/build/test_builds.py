@@ -16,10 +16,13 @@ from interlock.engine.build import builds
 from interlock.engine.build.helper_images import helper_context
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.docker import DockerEngine
+from interlock.engine.host.engine import HostEngine
 from interlock.engine.names import Registry
 from interlock.engine.protocol import BuildOptions
+from interlock.engine.side_by_side import worker_count
+from interlock.errors import BuildError
 from interlock.results import store
-from interlock.results.experiments import BaseImage, Built, Outcome, State
+from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, State
 from tests.builders import ROOT, make_base, make_built
 
 BASE = make_base(origin="registry", chain_id="sha256:layers")
@@ -113,6 +116,23 @@ def test_what_builds_share_is_built_once_before_they_are_built_side_by_side(
     assert built == stages
 
 
+def test_a_shared_stage_that_fails_ends_the_build_of_no_other_variant(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that need it fail by themselves, and what is packed or pulled needs none."""
+    tried: list[str] = []
+
+    def fail(*_: Any, target: str, **__: Any) -> None:
+        tried.append(target)
+        raise BuildError(found=f"the {target} stage does not build", todo="")
+
+    monkeypatch.setattr(builds, "begin_helpers", lambda *_: None)
+    monkeypatch.setattr(builds, "build_aside", fail)
+    plans = [plan(project, name) for name in ("cpython-3.13", "debian-3.13")]
+    assert builder_of(project).workers(plans) == worker_count(2)
+    assert tried == ["toolchain", "runtime"]
+
+
 def test_an_image_that_somebody_removes_before_its_proof_is_a_failed_build_of_that_variant(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,16 +158,18 @@ def test_the_command_is_the_one_that_repeats_the_build() -> None:
     assert builds.build_command(None, force=True) == "interlock build --force"
 
 
+CLIENT = SimpleNamespace(
+    info=lambda: {"ServerVersion": "1", "Driver": "overlay2", "NCPU": 2, "MemTotal": 1, "CgroupVersion": "2"},
+    version=lambda: {"Version": "1", "Platform": {"Name": "an engine"}},
+)
+
+
 def test_what_is_written_is_read_back_with_machine_engine_and_duration(tmp_path: Path) -> None:
-    client = SimpleNamespace(
-        info=lambda: {"ServerVersion": "1", "Driver": "overlay2", "NCPU": 2, "MemTotal": 1, "CgroupVersion": "2"},
-        version=lambda: {"Version": "1", "Platform": {"Name": "an engine"}},
-    )
     missing = Outcome(state=State.UNAVAILABLE, reason="example.org: no answer")
     built = [Built(variant="a", outcome=missing)]
     began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=61)
     folder = tmp_path / "references" / "one"
-    path = builds.write_record(DockerEngine(client), folder, built, "interlock build a", 61.04)
+    path = builds.write_record(DockerEngine(CLIENT), folder, built, "interlock build a", 61.04)
     assert path == folder / store.BUILDS_FILE
     record = store.latest_builds(tmp_path / "references")
     assert record is not None
@@ -155,3 +177,12 @@ def test_what_is_written_is_read_back_with_machine_engine_and_duration(tmp_path:
     assert abs(datetime.datetime.fromisoformat(record.started) - began) < datetime.timedelta(seconds=60)
     assert record.duration_s == 61
     assert record.host["engine"]["storage_driver"] == "overlay2"
+
+
+def test_prefixes_of_this_machine_are_built_one_after_the_other(tmp_path: Path) -> None:
+    three = [make_built(name) for name in "abc"]
+    sides = []
+    for engine in (HostEngine(ROOT, tmp_path), DockerEngine(CLIENT)):
+        path = builds.write_record(engine, tmp_path / engine.name, three, "interlock build", 1.0)
+        sides.append(store.read_json(path, BuildRecord).side_by_side)
+    assert sides == [1, worker_count(3)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 import socket
 import time
@@ -141,6 +142,26 @@ def test_a_page_in_place_of_a_file_is_no_source() -> None:
     with serving(answer) as port:
         assert places.why_not(f"http://127.0.0.1:{port}/login/a.tar.xz")
         assert places.why_not(f"http://127.0.0.1:{port}/a.tar.xz") == ""
+
+
+@pytest.mark.parametrize(("user", "words"), [("me:a%40b", "me:a@b"), ("token", "token:")])
+def test_a_mirror_is_asked_by_the_name_and_password_of_its_url_and_whom_it_sends_on_to_is_not_told(
+    user: str, words: str
+) -> None:
+    """Its name and its password were taken for a part of its host: 'nonnumeric port'."""
+    asked: list[Asked] = []
+    known = f"Basic {base64.b64encode(words.encode()).decode()}"
+
+    def answer(said: Asked) -> Answer:
+        if said.path == "/a.tgz":
+            return Answer(200 if said.headers.get("Authorization") == known else 401)
+        return Answer(302, headers={"Location": f"http://localhost:{port}/open"} if said.path == "/away" else {})
+
+    with serving(answer, asked) as port:
+        assert places.why_not(f"http://{user}@127.0.0.1:{port}/a.tgz") == ""
+        assert "401" in places.why_not(f"http://127.0.0.1:{port}/a.tgz")
+        places.why_not(f"http://{user}@127.0.0.1:{port}/away")
+    assert [(said.path, said.headers.get("Authorization")) for said in asked[2:]] == [("/away", known), ("/open", None)]
 
 
 @pytest.mark.needs("gcc")

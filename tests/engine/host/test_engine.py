@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from interlock.engine.host.engine import HostEngine, HostWorkspace, runs
 from interlock.engine.host.features import ONLY_IN_CONTAINERS
 from interlock.engine.ownership import Life
 from interlock.engine.protocol import BuildOptions, Feature, Needs, Surroundings
-from interlock.errors import UnsupportedHereError, UsageError
+from interlock.errors import EngineError, UnsupportedHereError, UsageError
 from interlock.results.engines import EngineName
 from tests.builders import ROOT
 
@@ -47,6 +48,20 @@ def test_the_cells_of_an_experiment_are_in_a_folder_of_its_own_in_memory_and_are
     engine.clean_up(OWNER)
     assert not workspace.memory.exists()
     assert not list(runs(tmp_path / "cache").iterdir())
+
+
+def test_a_folder_that_cannot_be_removed_is_named_and_its_owner_stays_known(
+    workspace: HostWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = HostEngine(ROOT, tmp_path / "cache")
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", lambda *_, **__: None)
+        with pytest.raises(EngineError) as caught:
+            engine.clean_up(OWNER)
+    assert caught.value.file == str(workspace.memory)
+    assert list(engine.owners()) == [OWNER]
+    engine.clean_up(OWNER)
+    assert not engine.owners()
 
 
 def test_what_only_containers_have_is_unsupported_and_says_why(workspace: HostWorkspace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Variant
 from interlock.engine.build import builds
+from interlock.engine.host import existing
 from interlock.engine.host.core import why_not
 from interlock.engine.host.prefixes import DONE, PrefixBuilder
 from interlock.engine.protocol import BuildOptions
@@ -125,3 +127,14 @@ def test_an_interpreter_without_the_plain_name_is_used_by_links(tmp_path: Path) 
     assert built.outcome.state is State.OK, built.outcome.reason
     assert Path(built.image_id).is_relative_to(tmp_path / "cache")
     assert (Path(built.image_id) / "bin/python").resolve() == place / "bin/python9.9"
+
+
+def test_links_that_lead_to_the_interpreter_stay_and_others_are_made_anew(tmp_path: Path) -> None:
+    links = [tmp_path / "bin/python", tmp_path / "bin/python3"]
+    existing.link(tmp_path, Path("/one/python"))
+    for path in links:
+        os.utime(path, (0, 0), follow_symlinks=False)
+    existing.link(tmp_path, Path("/one/python"))
+    assert [path.lstat().st_mtime for path in links] == [0, 0]
+    existing.link(tmp_path, Path("/two/python"))
+    assert [path.readlink() for path in links] == [Path("/two/python")] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,12 +12,13 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Variant
 from interlock.engine.build import builds
 from interlock.engine.host import packages, prefixes
-from interlock.engine.host.account import MYSELF
+from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.side_by_side import side_by_side
 from interlock.errors import EngineError
-from interlock.results.experiments import Built, State
+from interlock.results.experiments import Built, PackageSet, State
 from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_built, make_program, make_variant
+from tests.engine.host.test_sandbox import is_running
 from tests.integration.toys import toy_tarball, toy_variant
 
 
@@ -74,16 +76,52 @@ def test_packages_whose_record_was_cut_short_are_installed_anew(tmp_path: Path, 
     assert not record.parent.exists()
 
 
-def test_packages_that_cannot_be_installed_are_named_with_pips_reason(tmp_path: Path) -> None:
+def installed(tmp_path: Path, install: str, lines: list[str]) -> PackageSet:
+    """What is said of packages if the prefix's `pip install` does this."""
     (tmp_path / "prefix/bin").mkdir(parents=True)
-    pip = '[ "$3" != install ] || { echo note >&2; echo "ERROR: no answer" >&2; exit 1; }'
-    make_program(tmp_path / "prefix/bin/python", pip)
+    make_program(tmp_path / "prefix/bin/python", f'[ "$3" != install ] || {{ {install}; }}')
     installer = packages.HostInstaller(catalogs.load(ROOT), tmp_path / "cache", lambda *_: None)
     image = make_built("one").model_copy(update={"image_id": str(tmp_path / "prefix")})
-    outcome = installer.ensure(image, ["one==1", "two==2"]).outcome
+    return installer.ensure(image, lines)
+
+
+def test_packages_that_cannot_be_installed_are_named_with_pips_reason(tmp_path: Path) -> None:
+    pip = 'echo note >&2; echo "ERROR: no answer" >&2; exit 1'
+    outcome = installed(tmp_path, pip, ["one==1", "two==2"]).outcome
     assert outcome.state is State.FAILED
     assert "one==1, two==2: ERROR: no answer" in outcome.reason
     assert "note" not in outcome.reason
+
+
+def test_a_pip_that_is_late_is_ended_with_all_that_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "INSTALL_S", 2)
+    outcome = installed(tmp_path, f"sleep 60 & echo $! > {tmp_path}/compiler; sleep 60", ["one==1"]).outcome
+    assert outcome.state is State.FAILED
+    assert outcome.reason.endswith(" 2 s")
+    assert not is_running(int((tmp_path / "compiler").read_text()))
+
+
+def test_the_versions_of_packages_are_read_from_what_pip_leaves_whatever_its_version(tmp_path: Path) -> None:
+    names = "Foo_Bar-1.0.dist-info old.one-2-py3.6.egg-info foo_bar x-info bare.egg-info a.b-info"
+    install = f'while [ "$1" != --target ]; do shift; done; mkdir -p "$2"; cd "$2"; mkdir {names}'
+    assert installed(tmp_path, install, ["foo.bar"]).versions == {"foo-bar": "1.0", "old-one": "2"}
+
+
+def test_a_copy_of_pips_settings_goes_with_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("PIP_CONFIG_FILE", raising=False)
+    settings = tmp_path / "home/.pip/pip.conf"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[global]\n")
+    another = Account("another", os.getuid(), os.getgid())
+    copy = Path(prefixes.network_settings(tmp_path / "cache", another)["HOME"], prefixes.PIP_SETTINGS[0])
+    assert copy.read_text() == "[global]\n"
+    settings.unlink()
+    for _ in range(2):
+        prefixes.network_settings(tmp_path / "cache", another)
+        assert not copy.exists()
 
 
 def test_what_pip_is_told_of_the_users_own_installations_is_not_told_it_here(

@@ -34,6 +34,7 @@ def cell(tmp_path: Path) -> Iterator[sandbox.HostSandbox]:
 
 def test_the_interpreter_of_the_prefix_is_the_one_that_runs(cell: sandbox.HostSandbox) -> None:
     assert cell.run(["python", "-c", "pass"], 10, {}).stdout == "an interpreter: -c pass\n"
+    assert cell.id == ""
 
 
 def test_what_a_program_writes_into_its_places_is_gone_with_the_cell(cell: sandbox.HostSandbox) -> None:

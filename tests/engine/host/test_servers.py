@@ -52,6 +52,17 @@ def test_nothing_of_the_configuration_points_into_a_container(tmp_path: Path) ->
     assert f"client_body_temp_path {tmp_path}/client_body;" in text
 
 
+@pytest.mark.parametrize(
+    ("allowed", "words"),
+    [({0, 1}, ["taskset", "-c", "0"]), ({3, 2}, ["taskset", "-c", "2"]), ({0}, []), ({5}, [])],
+)
+def test_it_stays_on_the_first_cpu_that_is_allowed_if_there_is_another(
+    allowed: set[int], words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: allowed)
+    assert servers.pinned() == words
+
+
 def test_an_address_is_this_machines_own_and_not_the_usual_one() -> None:
     first, second = servers.free_address(), servers.free_address()
     assert first.startswith("127.")

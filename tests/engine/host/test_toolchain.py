@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import platform
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,3 +190,19 @@ def test_what_modes_preload_is_made_once_a_place_has_its_source(
     assert toolchain.ensure_instruments(project_of_pth, tmp_path / "cache") == made
     assert [path.name for path in made.iterdir()] == [toolchain.PTH]
     assert [path.name for path in made.parent.iterdir()] == [made.name]
+
+
+def test_what_modes_preload_is_made_of_what_the_users_own_folder_has(
+    project_of_pth: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror, instruments = tmp_path / "my mirror", project_of_pth / "dockerfiles/instruments"
+    mirror.mkdir()
+    (mirror / "one.tar.gz").write_bytes(b"a source")
+    sha256 = hashlib.sha256(b"a source").hexdigest()
+    shutil.copy(ROOT / "dockerfiles/instruments/fetch.sh", instruments)
+    fetched = f'HERE=$BUILD_DIR; . "$HERE/fetch.sh"; fetch one.tar.gz {sha256} https://127.0.0.1:1/'
+    (instruments / "pth.sh").write_text(f'cd "$BUILD_DIR"; {fetched}; cp one.tar.gz "$PREFIX/{toolchain.PTH}"')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", mirror.name)
+    made = toolchain.ensure_instruments(project_of_pth, tmp_path / "cache")
+    assert (made / toolchain.PTH).read_bytes() == b"a source"

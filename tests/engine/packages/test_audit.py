@@ -66,6 +66,14 @@ def test_each_top_level_module_has_a_process_and_the_extension_modules_have_one_
     ]
 
 
+def test_an_extension_module_that_is_named_is_imported_once_in_a_process_of_its_own() -> None:
+    named = ["lxml.etree", "lxml._path"]
+    for count, swept in ((1, [["lxml._path"]]), (2, [])):
+        jobs = import_jobs([LXML], [wheel("lxml")], Gil.OFF, named[:count])
+        assert [job.modules for job in jobs if job.is_sweep] == swept
+        assert [job.modules for job in jobs if not job.package] == [[name] for name in named[:count]]
+
+
 def test_what_a_sweep_had_no_time_for_is_counted() -> None:
     jobs = [ImportJob("x", ["x.a", "x.b", "x.c"], 1, is_sweep=True), ImportJob("y", ["y"], 1)]
     hung = ImportResult("x.a", "did not end within 1 s", "")

@@ -89,6 +89,7 @@ def changed(folder: Path, file: Path, change: Callable[[str], str]) -> Path:
 
 UV, POETRY, PDM = FILES
 CLICK = '[[package]]\nname = "click"'
+IN_DEFAULT = '\\"default\\" in dependency_groups'
 
 
 @pytest.mark.parametrize(
@@ -103,9 +104,12 @@ CLICK = '[[package]]\nname = "click"'
         (POETRY, 'lock-version = "2.1"', 'lock-version = "3.0"', "metadata.lock-version"),
         (POETRY, f'{CLICK}\nversion = "8.5.1"', CLICK, "package click"),
         (POETRY, "python_version >= \\\"3.12\\\"", "python is new", "markers"),
+        (POETRY, "python_version >= \\\"3.12\\\"", "sys_platform ~= 'linux'", "markers"),
         (PDM, 'lock-version = "1.0"', 'lock-version = "2.0"', "lock-version"),
         (PDM, 'lock-version = "1.0"', "", "lock-version"),
         (PDM, 'name = "click"', "name = 7", "packages[2].name"),
+        (PDM, IN_DEFAULT, "extras == 'x'", "package attrs"),
+        (PDM, IN_DEFAULT, "extra == 'x'", "package attrs"),
     ],
 )  # fmt: skip
 def test_a_broken_lock_is_refused_with_its_file_and_key(
@@ -277,14 +281,61 @@ def test_a_group_of_a_workspace_that_is_no_project_is_found(
     assert asked(tmp_path / "uv.lock", SELECTIONS["none"], environment(*where)) == set()
 
 
+# As uv 0.13.9 writes it, but for versions.
+BESIDE = """\
+version = 1
+
+[manifest]
+members = ["shop"]
+
+[[package]]
+name = "lib"
+source = { directory = "../lib" }
+
+[[package]]
+name = "shop"
+source = { editable = "shop" }
+dependencies = [{ name = "lib" }]
+"""
+GROUP_ALONE = """\
+version = 1
+
+[manifest.dependency-groups]
+dev = [{ name = "lib", directory = "../lib" }]
+
+[[package]]
+name = "lib"
+source = { directory = "../lib" }
+"""
+
+
+@pytest.mark.parametrize(("text", "groups"), [(BESIDE, []), (GROUP_ALONE, ["dev"])], ids=["member", "group"])
+def test_what_a_workspace_needs_from_a_folder_is_no_member_of_it(text: str, groups: list[str], tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace/uv.lock").write_text(text)
+    found = read(tmp_path / "workspace/uv.lock", Selection.of([], groups)).at(environment("3.14"))
+    assert [(line.name, line.path) for line in found.lines] == [("lib", tmp_path / "workspace/../lib")]
+
+
+def test_where_a_lock_tells_no_members_all_folders_are_taken_for_members(tmp_path: Path) -> None:
+    (tmp_path / "uv.lock").write_text(BESIDE.replace('[manifest]\nmembers = ["shop"]\n', ""))
+    assert asked(tmp_path / "uv.lock", SELECTIONS["none"], environment("3.14")) == set()
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
         ("uv.lock", "version = 1\nmanifest = 7\n"),
         ("uv.lock", 'version = 1\n[[package]]\nname = "a"\nsource = 3\n'),
         ("poetry.lock", '[metadata]\nlock-version = "2.1"\n[[package]]\nname = "a"\ngroups = 7\n'),
+        (
+            "pylock.toml",
+            'lock-version = "1.0"\ncreated-by = "x"\n[[packages]]\nname = "a"\n'
+            'archive = { url = "https://[::1/a.whl", hashes = { sha256 = "00" } }\n',
+        ),
     ],
-    ids=["manifest", "source", "groups"],
+    ids=["manifest", "source", "groups", "url"],
 )
 def test_what_no_tool_writes_is_an_error_with_the_file(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import netrc
+import shlex
+import string
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +43,8 @@ def test_the_builder_of_an_image_that_is_not_built_from_source_is_made_on_that_i
 
 
 NOTHING_ELSE = {"NETRC": "/nowhere"}
+# Before Python 3.14, Path.exists raises for it, and for what is in a folder that this user may not enter.
+NO_NAME = f"/{'x' * 300}"
 
 
 def of(known: dict[str, str], **environment: str) -> PipSettings:
@@ -109,7 +113,7 @@ def test_without_any_setting_the_systems_certificates_are_taken() -> None:
 def test_folders_of_wheels_and_constraints_go_along_and_what_is_not_there_does_not(tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
     (tmp_path / "c.txt").touch()
-    links = f"https://x.example/links.html {tmp_path}/wheels /nowhere file://{tmp_path}/wheels"
+    links = f"https://x.example/links.html {tmp_path}/wheels /nowhere file://{tmp_path}/wheels {NO_NAME}"
     found = of({"find-links": links, "constraint": f"{tmp_path}/c.txt"})
     places = found.environment["PIP_FIND_LINKS"].split()
     assert places[0] == "https://x.example/links.html"
@@ -142,6 +146,19 @@ def test_of_the_passwords_those_of_named_hosts_go_along_and_no_others(tmp_path: 
     path.write_text("machine\n")
     with pytest.raises(EngineError):
         translate(settings, environment, {})
+
+
+@pytest.mark.parametrize("word", ["plain", "it's", "#x!{}~"])
+def test_a_password_is_read_by_every_version_of_the_netrc_module(word: str, tmp_path: Path) -> None:
+    path = tmp_path / "netrc"
+    path.write_text(f"machine a.example login me password {word}\n")
+    written = bytes(translate({"index-url": "https://a.example"}, {"NETRC": str(path)}, {}).files[NETRC]).decode()
+    before_3_11 = shlex.shlex(written)
+    before_3_11.wordchars += string.punctuation
+    before_3_11.commenters = ""
+    assert list(before_3_11) == ["machine", "a.example", "login", "me", "password", word]
+    path.write_text(written)
+    assert netrc.netrc(path).hosts == {"a.example": ("me", "", word)}
 
 
 @pytest.mark.promise(escapes=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from interlock.engine.packages.requirements import (
     Requirements,
     called,
     display_text,
+    hosts_in,
     line_for,
     local_places,
     logical_lines,
@@ -115,6 +117,7 @@ def folder_with_more_beside_it(folder: Path) -> Path:
         "./link/",
         "x @ file://{secret}/key",
         "--index-url http://localhost:80/simple",
+        "--index-url 'http://localhost'",
         "--extra-index-url=https://u:p@127.1.2.3",
         "-f http://[::1]/x",
         "x @ git+http://0.0.0.0:1/x",
@@ -172,6 +175,22 @@ def test_options_in_one_line_are_several() -> None:
     assert (wanted.links, wanted.options) == ([Path("wheels")], ["--no-index", "--all-releases :all:"])
 
 
+@pytest.mark.parametrize("option", ["--index-url", "--find-links"])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("'https://u:p\\x@host'", ["https://u:p\\x@host"]),
+        ("https://u:p\\x@host", ["https://u:px@host"]),
+        ("https://${TOKEN}@host", ["https://${TOKEN}@host"]),
+        ('"https://u:it\'s@host"', ["https://u:it's@host"]),
+    ],
+)
+def test_an_option_is_unquoted_by_pip_alone(option: str, value: str, words: list[str]) -> None:
+    (read_one,) = read(f"{option} {value}\nflask").options
+    assert shlex.split(read_one) == [option, *words]
+    assert hosts_in(read_one) == ["host"]
+
+
 def test_a_folder_of_wheels_is_no_option_but_one_of_this_machines_folders() -> None:
     wanted = read("flask\n-f ./wheels", "wheels")
     assert (wanted.links, wanted.options) == ([Path("wheels")], [])
@@ -206,6 +225,8 @@ def test_the_mark_that_some_editors_write_first_is_no_part_of_a_name() -> None:
         ("https://[::1", 1, "https://[::1"),
         ("-e git+https://[::1", 1, "git+https://[::1"),
         ("-f file://[x", 1, "file://[x"),
+        ("--index-url https://u:it's@example.org/simple", 1, "it's"),
+        ("-r it's.txt", 1, "it's"),
         ("a" * 30_000, 1, f"{LONGEST_LINE}"),
     ],
 )

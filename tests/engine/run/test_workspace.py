@@ -1,11 +1,15 @@
-"""Loads as users write them, by a real shell: each is timed, or one sentence says what is wrong with it."""
+"""Loads as users write them, by a real shell, are timed, or one sentence says what is wrong; and a network's end."""
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import MagicMock
+
 import pytest
+from docker.errors import APIError
 
 from interlock.engine.ended import Ended, run_here
-from interlock.engine.run.workspace import run_load
+from interlock.engine.run.workspace import ContainerWorkspace, run_load
 from interlock.errors import WorkloadError
 
 
@@ -58,3 +62,15 @@ def test_a_load_that_does_harm_is_one_sentence(script: str, found: str) -> None:
 def test_a_load_whose_time_nobody_said_is_an_error() -> None:
     with pytest.raises(WorkloadError, match="nothing says"):
         run_load(lambda words, limit_s: Ended(0, "", "interlock many\n"), ["true"], 1)
+
+
+def test_what_ended_a_network_is_raised_though_the_network_cannot_be_removed_yet() -> None:
+    """A container whose start was interrupted is still in it, and 'has active endpoints' was what was said."""
+    client: Any = MagicMock()
+    client.info.return_value = {"NCPU": 1}
+    client.containers.run.side_effect = KeyboardInterrupt
+    client.networks.get.return_value.remove.side_effect = APIError("403: network x has active endpoints")
+    workspace = ContainerWorkspace(client, "x", "i", helper_image_ids={"load": "l"})
+    with pytest.raises(KeyboardInterrupt), workspace.network(None, load=True):
+        pass
+    client.networks.get.return_value.remove.assert_called_once_with()

@@ -45,6 +45,7 @@ from interlock.engine.registry import pull_base
 from interlock.engine.side_by_side import side_by_side, worker_count
 from interlock.errors import BuildError, InterlockError, NoProfileError, SourceUnavailableError
 from interlock.results import store
+from interlock.results.engines import EngineName
 from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, PassedOver, State
 
 # The stages that variants of one base share, and the one that those with the same packages share too.
@@ -361,7 +362,10 @@ class ImageBuilder:
             self.on_step("base", f"preparing the {stage} stage")
             dockerfile = f"dockerfiles/{plan.variant.name}/Dockerfile"
             arguments = {"BASE": plan.base.reference}
-            build_aside(self.client, plan.files, f"the {stage} stage", dockerfile, buildargs=arguments, target=stage)
+            with suppress(BuildError):  # then each variant that needs the stage fails, and says why
+                build_aside(
+                    self.client, plan.files, f"the {stage} stage", dockerfile, buildargs=arguments, target=stage
+                )
         return worker_count(len(plans))
 
 
@@ -397,7 +401,7 @@ def write_record(engine: Engine, folder: Path, built: list[Built], command: str,
         command=command,
         started=started.isoformat(timespec="seconds"),
         duration_s=round(duration_s, 1),
-        side_by_side=worker_count(len(built)),
+        side_by_side=1 if engine.name is EngineName.HOST else worker_count(len(built)),
         host={**machine.facts(), "engine": engine.facts()},
         builds=built,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from interlock.catalog.variants import Base
 from interlock.engine.build.base import find_base
 from interlock.engine.build.image import build_aside, content_hash, find_image, read_context
 from interlock.engine.build.one_build import written_for
-from interlock.engine.build.sources import MIRROR, mirror_url
+from interlock.engine.build.sources import MIRROR, mirror_folder, mirror_url
 from interlock.engine.client import HASH_LABEL
 from interlock.errors import InterlockError, StoreError
 from interlock.results.experiments import BaseImage
@@ -27,6 +28,8 @@ from interlock.untrusted import parse_json
 
 # A file in the user's cache folder that lists the helpers that were built here, the newest first.
 BUILT_HERE, MOST_HELPERS = "helpers.json", 200
+# Where dockerfiles/instruments has its build context, what pth.sh fetches there, and a folder of it for that.
+BUILD, FETCHED, OF_MIRROR = "/build", re.compile(rb"^fetch (\S+)", re.MULTILINE), "mirror"
 # Held while a helper is looked for and built, so that no two threads build the same one.
 BUILDING = threading.Lock()
 
@@ -38,12 +41,13 @@ def ensure_helper(client: DockerClient, root: Path, name: str, base: BaseImage) 
         if there is not None:
             return there
         files = helper_context(root, name)
-        arguments = {"BASE": base.reference, MIRROR: mirror_url()}
+        own = _of_mirror(files)
+        arguments = {"BASE": base.reference, MIRROR: f"file://{BUILD}/{OF_MIRROR}" if own else mirror_url()}
         labels = {HASH_LABEL: content_hash(files, base.chain_id)}
         dockerfile, given = written_for(client, files["Dockerfile"].decode(), arguments, labels)
         image_id = build_aside(
             client,
-            {**files, "Dockerfile": dockerfile},
+            {**files, **own, "Dockerfile": dockerfile},
             name,
             f"dockerfiles/{name}/Dockerfile",
             tag=helper_tag(name),
@@ -53,6 +57,14 @@ def ensure_helper(client: DockerClient, root: Path, name: str, base: BaseImage) 
         with suppress(StoreError):  # if nothing can be kept, it is built each time out of the engine's cache
             write_atomically(cache_folder() / BUILT_HERE, json.dumps(list(dict.fromkeys(known))))
         return image_id
+
+
+def _of_mirror(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return what a helper fetches and the user's mirror has, if that is a folder, which no container sees."""
+    names = [name.decode() for name in FETCHED.findall(files.get("pth.sh", b""))]
+    folder = mirror_folder() if names else None
+    there = [folder / name for name in names] if folder else []
+    return {f"{OF_MIRROR}/{path.name}": path.read_bytes() for path in there if path.is_file()}
 
 
 def begin_helpers(client: DockerClient, root: Path, names: Sequence[str], base: BaseImage) -> threading.Thread:

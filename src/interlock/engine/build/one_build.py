@@ -48,7 +48,7 @@ ENDED_WITH = re.compile(r"^(?:#[0-9]+ )?ERROR: .*exit code: ([0-9]+)", re.MULTIL
 FAILED_STEP, NAMED, RULE = re.compile(r"^------\n > ", re.MULTILINE), ":\n", re.compile(r"^------$", re.MULTILINE)
 TIME = re.compile(r"^#?[0-9. ]+ (?=\S)")
 CAUSE = re.compile(r"error|fatal|cannot|failed|not found|no such", re.IGNORECASE)
-NOISE = ("[notice]", " ---> ", "Removing intermediate", "note: This", "DEPRECATED: The legacy", " " * 12)
+NOISE = ("[notice]", " ---> ", "Removing intermediate", "note: This", "DEPRECATED: The legacy")
 LAST_LINES, SEARCHED_LINES = 4, 40
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Options of docker's SDK, and of docker's command.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http
 import http.client
 import os
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from interlock.catalog.sources import Download, host_of
 from interlock.engine.build.base import MIRROR as DEBIAN_MIRROR
@@ -88,7 +90,14 @@ class Answers:
 def why_not(url: str) -> str:
     """Return why a place does not have a file; an empty text if it has."""
     try:
-        asked = urllib.request.Request(url, method="HEAD")  # noqa: S310
+        # urllib takes a user's name and password for a part of the host.
+        parts = urlsplit(url)
+        user, _, host = parts.netloc.rpartition("@")
+        asked = urllib.request.Request(parts._replace(netloc=host).geturl(), method="HEAD")  # noqa: S310
+        if user:
+            name, _, password = map(unquote, user.partition(":"))
+            words = base64.b64encode(f"{name}:{password}".encode()).decode()
+            asked.add_unredirected_header("Authorization", f"Basic {words}")
         with urllib.request.urlopen(asked, timeout=ANSWER_S) as answer:  # noqa: S310
             # Some mirrors, and networks that ask for a login, send a page for 'not found'; no source is a page.
             return "it has a page in place of the file" if answer.headers.get_content_type() == PAGE else ""

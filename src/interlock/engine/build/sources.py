@@ -245,8 +245,6 @@ def _add_file(tar: tarfile.TarFile, prefix: Path, path: Path) -> None:
             entry.linkname = entry.linkname.replace(f"{prefix}/", f"/{PREFIX}/", 1)
         tar.addfile(entry)
         return
-    # A hard link's data would be missing if its first name is left out.
-    entry.type, entry.linkname = tarfile.REGTYPE, ""
     data = _moved((prefix / path).read_bytes(), prefix)
     entry.size = len(data)
     tar.addfile(entry, io.BytesIO(data))

@@ -39,7 +39,7 @@ from interlock.engine.protocol import (
     Surroundings,
     UserContainer,
 )
-from interlock.errors import UnsupportedHereError, UsageError
+from interlock.errors import EngineError, UnsupportedHereError, UsageError
 from interlock.results.experiments import Built, EngineName
 
 
@@ -113,13 +113,19 @@ class HostEngine:
         return makers_of({folder.name: [labels_in(folder)] for folder in runs(self.cache).glob("*")})
 
     def clean_up(self, owner: str) -> None:
-        """Remove everything of an owner, the folder with its name last: while that is there, something is left."""
+        """Remove everything of an owner, the folder with its name last: while that is there, something is left.
+
+        EngineError names a folder that cannot be removed.
+        """
         folders = memory.folders_of(owner)
         for folder in folders:
             sandbox.end_all_in(folder)
         profiler.remove_cgroups(f"{memory.name_of(owner)}.")
         for folder in (*folders, runs(self.cache) / owner):
             shutil.rmtree(folder, ignore_errors=True)
+            if folder.exists():
+                todo = f"Remove it: chmod -R u+rwX {folder}; rm -r {folder}"
+                raise EngineError(file=str(folder), found="the folder cannot be removed", todo=todo)
 
 
 def runs(cache: Path) -> Path:

@@ -35,8 +35,12 @@ def needs_links(prefix: Prefix, place: Path) -> bool:
 
 
 def link(folder: Path, interpreter: Path) -> None:
-    """Fill a folder with links by which programs find the interpreter; it finds its library by itself."""
+    """Fill a folder with links by which programs find the interpreter; it finds its library by itself.
+
+    Links that are right stay: another experiment may start programs by them.
+    """
     (folder / "bin").mkdir(parents=True, exist_ok=True)
-    for name in ("python", "python3"):
-        (folder / "bin" / name).unlink(missing_ok=True)
-        (folder / "bin" / name).symlink_to(interpreter)
+    for path in (folder / "bin/python", folder / "bin/python3"):
+        if not path.is_symlink() or path.readlink() != interpreter:
+            path.unlink(missing_ok=True)
+            path.symlink_to(interpreter)

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import Data
-from interlock.engine.ended import Ended, run_here
+from interlock.engine.ended import Ended
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.prefixes import environment_of, network_settings
+from interlock.engine.host.sandbox import run_process
+from interlock.engine.packages.installer import versions_of
 from interlock.engine.protocol import OnStep
 from interlock.errors import StoreError
 from interlock.results import store
@@ -21,6 +23,8 @@ from interlock.results.experiments import Built, Outcome, PackageSet, State
 
 INSTALL_S = 900
 PACKAGES_RECORD = "interlock.json"
+# What an installer leaves beside a package's modules, as NAME-VERSION.dist-info or NAME-VERSION-TAG.egg-info.
+METADATA = "*-*.*-info"
 QUIET_PIP = ["--no-input", "--disable-pip-version-check", "--no-warn-script-location"]
 
 
@@ -57,7 +61,8 @@ class HostInstaller:
             if problem is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 return PackageSet(outcome=problem)
-            known = _PackagesRecord(prefix=str(prefix), versions=self._versions(prefix, folder / "site"))
+            installed = (path.name.rpartition(".")[0] for path in (folder / "site").glob(METADATA))
+            known = _PackagesRecord(prefix=str(prefix), versions=versions_of(installed))
             self.account.take_back(folder)
             store.write_json(record, known)
         return PackageSet(volume=str(folder), mount_path=str(folder), versions=known.versions)
@@ -74,18 +79,14 @@ class HostInstaller:
             return None
         printed = ended.stderr.splitlines()
         said = [line for line in printed if "ERROR" in line] or printed or ["nothing"]
-        return Outcome(state=State.FAILED, reason=f"pip cannot install {', '.join(lines)}: {said[0]}")
-
-    def _versions(self, prefix: Path, site: Path) -> dict[str, str]:
-        words = ["list", "--format", "json", "--disable-pip-version-check", "--path", str(site)]
-        listed = self._pip(prefix, words, site)
-        return {package["name"].lower(): package["version"] for package in json.loads(listed.stdout or "[]")}
+        why = f"it did not end within {INSTALL_S} s" if ended.timed_out else said[0]
+        return Outcome(state=State.FAILED, reason=f"pip cannot install {', '.join(lines)}: {why}")
 
     def _pip(self, prefix: Path, words: Sequence[str], folder: Path) -> Ended:
-        """Run the prefix's pip with the user's own settings, which say where packages are."""
+        """Run the prefix's pip, and end what it leaves, with the user's own settings, which say where packages are."""
         argv = self.account.command([str(prefix / "bin" / "python"), "-m", "pip", *words])
         environment = network_settings(self.cache, self.account) | environment_of(prefix)
-        return run_here(argv, environment=environment, folder=folder, limit_s=INSTALL_S)
+        return run_process(argv, INSTALL_S, environment, folder)
 
 
 class _PackagesRecord(Data):

@@ -292,6 +292,8 @@ def network_settings(cache: Path, account: Account) -> dict[str, str]:
         if settings.is_file():
             shutil.copyfile(settings, home / PIP_SETTINGS[0])
             break
+    else:
+        (home / PIP_SETTINGS[0]).unlink(missing_ok=True)
     account.give(home / ".cache")  # the rest is root's, who writes to it
     of_home = {name for name in kept if name.startswith("XDG_")} | {"PIP_CONFIG_FILE", "PIP_CACHE_DIR"}
     return {name: value for name, value in kept.items() if name not in of_home} | {"HOME": str(home)}

@@ -49,7 +49,7 @@ class HostSandbox:
 
     @property
     def id(self) -> str:
-        return self.folder.name
+        return ""
 
     def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
         """Run a command with the sandbox's interpreter; what is left of it afterwards is killed.
@@ -95,7 +95,7 @@ class HostSandbox:
         symbols = symbols_of(self.prefix) if self.prefix else None
         words = [*(stacks.arguments() if stacks else []), *(["--symbols", str(symbols)] if symbols else [])]
         with (
-            profiler.cgroup_of_its_own(f"{memory.name}.{self.id}") as cgroup,
+            profiler.cgroup_of_its_own(f"{memory.name}.{self.folder.name}") as cgroup,
             profiler.counting(program, cgroup, words, memory) as at_work,
         ):
             self.watched.append(cgroup)

@@ -210,11 +210,10 @@ def _is_free(address: str, port: int) -> bool:
 def _start(
     place: ServerPlace, server: HostServer, folder: Path, address: str, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    pin = ["taskset", "-c", "0"] if (os.cpu_count() or 1) > 1 else []
     log = folder / "log"
     with log.open("wb") as said:
         process = subprocess.Popen(
-            place.account.command([*pin, "sh", str(folder / "serve.sh")]),
+            place.account.command([*pinned(), "sh", str(folder / "serve.sh")]),
             env=_settings(place.cache, server, folder, address) | dict(environment),
             cwd=folder,
             stdout=said,
@@ -231,6 +230,12 @@ def _start(
             )
         time.sleep(0.05)
     return process
+
+
+def pinned() -> list[str]:
+    """Return the words that keep a program on one CPU; none where it has no other."""
+    allowed = os.sched_getaffinity(0)
+    return ["taskset", "-c", str(min(allowed))] if len(allowed) > 1 else []
 
 
 def _settings(cache: Path, server: HostServer, folder: Path, address: str) -> dict[str, str]:

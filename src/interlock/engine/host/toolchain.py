@@ -15,7 +15,7 @@ from pathlib import Path
 
 from interlock.engine import machine
 from interlock.engine.build.image import read_context
-from interlock.engine.build.sources import MIRROR, mirror_url
+from interlock.engine.build.sources import MIRROR, mirror_folder, mirror_url
 from interlock.engine.ended import linked_by, run_here
 from interlock.engine.host import fetching
 from interlock.engine.host.account import MYSELF, Account
@@ -245,7 +245,8 @@ def _make_pth(source: Path, folder: Path, account: Account) -> None:
         account.give(work)
         for script in ("pth.sh", "fetch.sh"):
             shutil.copyfile(source / script, work / script)
-        settings = {"PREFIX": name, "BUILD_DIR": name, MIRROR: mirror_url()}
+        mirror = mirror_folder()
+        settings = {"PREFIX": name, "BUILD_DIR": name, MIRROR: mirror.resolve().as_uri() if mirror else mirror_url()}
         argv = account.command(["sh", f"{name}/pth.sh"])
         done = run_here(argv, environment={**os.environ, **settings}, folder=work)
         if (work / PTH).is_file() and not (work / PTH).is_symlink():  # root follows no link of a build

@@ -199,7 +199,7 @@ LACKS_LIBRARY = "cannot open shared object file"
 def import_jobs(
     there: Sequence[Distribution], wheels: Sequence[Wheel], gil: Gil, further: Sequence[str]
 ) -> list[ImportJob]:
-    """Return a job for each top-level module, and one for all extension modules of a package.
+    """Return a job for each top-level and each further module, and one for a package's other extension modules.
 
     Extension modules are swept where the GIL is off, because a plain import may not reach them, and for packages that
     were built here, for the libraries that they lack.
@@ -208,15 +208,15 @@ def import_jobs(
     jobs: list[ImportJob] = []
     for distribution in there:
         if distribution.key in wanted:
-            jobs += _jobs(distribution, gil, is_built=wanted[distribution.key])
+            jobs += _jobs(distribution, gil, further, is_built=wanted[distribution.key])
     return [*jobs, *(ImportJob("", [module], IMPORT_S) for module in further)]
 
 
-def _jobs(distribution: Distribution, gil: Gil, *, is_built: bool) -> Iterator[ImportJob]:
+def _jobs(distribution: Distribution, gil: Gil, further: Sequence[str], *, is_built: bool) -> Iterator[ImportJob]:
     modules = top_modules(distribution.files)
     for module in modules:
         yield ImportJob(distribution.key, [module], IMPORT_S)
-    extensions = [name for name in extension_modules(distribution.files) if name not in modules]
+    extensions = [name for name in extension_modules(distribution.files) if name not in {*modules, *further}]
     if extensions and (is_built or gil is Gil.OFF):
         yield ImportJob(distribution.key, extensions, EXTENSIONS_S, is_sweep=True, is_built=is_built)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-from packaging.markers import InvalidMarker, Marker
+from packaging.markers import Marker
 from packaging.pylock import Package, Pylock, PylockValidationError, is_valid_pylock_path
 from packaging.utils import canonicalize_name
 
@@ -30,8 +30,8 @@ LEAST_POETRY = (2, 1)
 # In poetry.lock, an address that git takes and pip does not: git@example.org:folder/project.git
 SSH = re.compile(r"^([\w.-]+@[\w.-]+):")
 TO_LOCK_AGAIN = "Lock again with the tool that wrote it."
-# In uv.lock, the kinds of source that are the project's own.
-OWN = ("virtual", "editable", "directory")
+# In uv.lock, the kinds of source that a project's own packages have, and so have dependencies in a folder.
+FOLDERS = ("virtual", "editable", "directory")
 
 Environment = Mapping[str, str]  # what markers are evaluated in, as an interpreter reports it
 TomlTable = Mapping[str, Any]
@@ -121,7 +121,7 @@ class LockFile(ABC):
     def _holds(self, marker: str, environment: Environment) -> bool:
         try:
             return not marker or Marker(marker).evaluate(dict(environment))
-        except (InvalidMarker, TypeError) as error:
+        except (ValueError, TypeError) as error:
             said = str(error).splitlines()[0]
             raise wrong(self.path, "markers", f"'{marker}' is not a marker ({said})", TO_LOCK_AGAIN) from None
 
@@ -166,8 +166,9 @@ class PylockFile(LockFile):
         wanted: dict[str, str | frozenset[str]] = dict(environment)
         wanted |= {"extras": self.selection.extras, "dependency_groups": frozenset(groups)}
         for package in self.lock.packages:
-            if package.marker is None or package.marker.evaluate(wanted, context="lock_file"):
-                yield self._of(package)
+            with self._as_written(f"package {package.name}"):
+                if package.marker is None or package.marker.evaluate(wanted, context="lock_file"):
+                    yield self._of(package)
 
     def _of(self, package: Package) -> Pinned:
         name, archive = package.name, package.archive
@@ -269,9 +270,11 @@ class UvLock(LockFile):
     def _roots(self) -> list[TomlTable]:
         """Return the project, or for a workspace that is no project all its members and a root for its own groups."""
         places = [(package, package.get("source", {})) for package in self._tables("package")]
-        members = [(package, place) for package, place in places if any(key in place for key in OWN)]
-        project = [package for package, place in members if "." in place.values()]
-        return project or [*(package for package, _ in members), {"dev-dependencies": self._groups_of_workspace()}]
+        local = [(package, place) for package, place in places if any(key in place for key in FOLDERS)]
+        project = [package for package, place in local if "." in place.values()]
+        manifest = self.document.get("manifest")  # without one, nobody tells the members
+        members = [each for each, _ in local if manifest is None or each["name"] in manifest.get("members", [])]
+        return project or [*members, {"dev-dependencies": self._groups_of_workspace()}]
 
     def _groups_of_workspace(self) -> dict[str, list[TomlTable]]:
         """Return the edges of the groups of a workspace that is no project."""

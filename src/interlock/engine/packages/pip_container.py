@@ -10,6 +10,7 @@ import ast
 import json
 import netrc
 import os
+import re
 import ssl
 import sys
 import time
@@ -56,6 +57,7 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 TRUSTING = ("PIP_CERT", "GIT_SSL_CAINFO", *BUNDLES)
 SYSTEM_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
+BARE_WORD = re.compile(r'[^\s"\\]+')
 OF_THE_AUDIT = {
     "PIP_CACHE_DIR": f"{AUDIT}/pip",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -141,9 +143,14 @@ def _passwords_of(hosts: set[str], path: Path) -> bytes:
         raise EngineError(file=str(path), found=f"pip cannot read it: {error}", todo="Correct it.") from None
     text = ""
     for host in sorted(hosts & known.keys()):
-        login, _, password = (json.dumps(word or "", ensure_ascii=False) for word in known[host])
+        login, _, password = (_netrc_word(word or "") for word in known[host])
         text += f"machine {host} login {login} password {password}\n"
     return text.encode()
+
+
+def _netrc_word(word: str) -> str:
+    """Return a word as all versions of the netrc module read it, or in quotes, which those before 3.11 do not take."""
+    return word if BARE_WORD.fullmatch(word) else json.dumps(word, ensure_ascii=False)
 
 
 def _bundle(cert: str, environment: Mapping[str, str]) -> Path | None:
@@ -162,7 +169,7 @@ def _moved(value: str, place: str, files: dict[str, Path | bytes]) -> list[str]:
             words.append(word)
             continue
         path = Path(urlsplit(word).path if word.startswith("file:") else word).expanduser()
-        if path.exists():
+        if os.path.exists(path):  # noqa: PTH110  `Path.exists` raises PermissionError on 3.11
             words.append(f"{place}/{number}")
             files[words[-1]] = path.absolute()
     return words

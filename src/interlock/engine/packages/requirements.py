@@ -82,15 +82,6 @@ def split_extras(text: str) -> tuple[str, str]:
     return (parts[1].strip(), parts[2] or "") if parts else (text, "")
 
 
-def unquoted(value: str) -> str:
-    """Return a value as pip's option parser reads it, which splits words as a shell does."""
-    try:
-        words = shlex.split(value)
-    except ValueError:
-        return value
-    return " ".join(words)
-
-
 OPTION = re.compile(r"(--[a-z-]+|-[a-z])(?:\s*=\s*|\s+|$)?(.*)$", re.DOTALL)
 EDITABLE = ("-e", "--editable")
 # A requirement's own options start at the first word that is one.
@@ -98,7 +89,7 @@ OWN_OPTIONS = re.compile(r"\s+(?=--?[A-Za-z])")
 VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 NAMED_URL = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*@\s*(\S+)(.*)$", re.DOTALL)
 USER = re.compile(r"://[^/@\s]+@")
-HOST = re.compile(r"://(?:[^/@\s]*@)?(\[[^\]\s]+\]|[^/:?#\s]+)")
+HOST = re.compile(r"""://(?:[^/@\s]*@)?(\[[^\]\s]+\]|[^/:?#\s"']+)""")
 # Options that hold for all requirements of a file, and whether a value follows.
 GLOBAL = {
     "--index-url": True,
@@ -217,7 +208,8 @@ class Reader:
             self._read_option(replace(line, text=part), is_constraint)
 
     def _read_option(self, line: Line, is_constraint: bool) -> None:
-        option, value = self._option(line)
+        option, words = self._option(line)
+        value = " ".join(words)
         if option in {"--requirement", "--constraint"}:
             self._include(line, value, is_constraint=option == "--constraint")
         elif option == "--editable":
@@ -226,12 +218,13 @@ class Reader:
         elif option == "--find-links":
             self._find_links(line, value)
         else:
-            self.read.options.append(f"{option} {value}".strip())
+            self.read.options.append(shlex.join([option, *words]))  # pip splits it again
 
     def _add(self, line: Line, is_constraint: bool) -> None:
         (self.read.constraints if is_constraint else self.read.lines).append(line)
 
-    def _option(self, line: Line) -> tuple[str, str]:
+    def _option(self, line: Line) -> tuple[str, list[str]]:
+        """Return an option and its value in words, split as a shell does: so pip's parser reads them."""
         parts = OPTION.match(line.text)
         option = SHORT.get(parts[1], parts[1]) if parts else ""
         value = (parts[2] if parts else "").strip()
@@ -241,7 +234,7 @@ class Reader:
             said = "needs a value" if GLOBAL.get(option, True) else "takes no value"
             raise _wrong(line, f"{option} {said}", "Correct the line.")
         # A marker after an editable requirement has quotes of its own.
-        return option, value if option == "--editable" and value[0] not in "'\"" else unquoted(value)
+        return option, [value] if option == "--editable" and value[0] not in "'\"" else shlex.split(value)
 
     def _include(self, line: Line, value: str, *, is_constraint: bool) -> None:
         if "://" in value:
@@ -250,7 +243,7 @@ class Reader:
 
     def _find_links(self, line: Line, value: str) -> None:
         if "://" in value and not value.startswith("file:"):
-            self.read.options.append(f"--find-links {value}")
+            self.read.options.append(f"--find-links {shlex.quote(value)}")
             return
         path = self._on_this_machine(line, plain_path(value))
         if path is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError, DockerException
 from docker.models.containers import Container
 from docker.types import Mount
 
@@ -198,7 +198,8 @@ def _open_disk(container: Container) -> None:
 
 
 def remove_network(client: DockerClient, name: str) -> None:
-    with suppress(NotFound):
+    """Remove a network. One with a container whose start was interrupted stays until `clean_up` removes both."""
+    with suppress(APIError):
         client.networks.get(name).remove()
 
 

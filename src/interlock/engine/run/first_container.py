@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
 import uuid
 from contextlib import suppress
@@ -17,8 +18,6 @@ from interlock.engine.ownership import OWNER_LABEL, labels_of
 from interlock.engine.run import leftovers
 from interlock.engine.run.rights import without_rights
 
-PROGRAM = "/usr/bin/true"
-
 
 def why_no_container(client: DockerClient) -> str:
     """Return why the engine cannot start a container, in its own words; empty if it can. This takes about a second.
@@ -27,12 +26,12 @@ def why_no_container(client: DockerClient) -> str:
     """
     # With its own owner, the leftovers of an interrupted try are found and removed.
     owner = f"first-container-{uuid.uuid4().hex[:12]}"
-    labels = labels_of(owner)
+    labels, program = labels_of(owner), shutil.which("true") or "/usr/bin/true"
     try:
         changes = [f'LABEL "{name}"="{value}"' for name, value in labels.items()]
-        client.api.import_image_from_data(_packed(PROGRAM), changes=changes)
+        client.api.import_image_from_data(_packed(program), changes=changes)
         (image,) = client.images.list(filters={"label": f"{OWNER_LABEL}={owner}", "dangling": True})
-        client.containers.run(image.id, [PROGRAM], network_mode="none", labels=labels, **without_rights())
+        client.containers.run(image.id, [program], network_mode="none", labels=labels, **without_rights())
     except (DockerException, *NETWORK) as error:
         return engine_words(error)
     finally:

@@ -46,7 +46,8 @@ class ContainerProfiler:
 
     def stop(self) -> None:
         with engine_errors("the profiler failed"):
-            self._container.kill(SIGNAL_STOP)
+            with suppress(APIError):  # it has ended, and its exit code and its words say why
+                self._container.kill(SIGNAL_STOP)
             code = self._container.wait(timeout=LIMIT_S)["StatusCode"]
             self.text = log_of(self._container, untrusted.MOST_RECORD, stderr=False)
         if code != 0:

@@ -1,8 +1,8 @@
 """What containers may do.
 
-They run the code of others: a workload, a package's build, an interpreter that is not proved yet. What is measured has
-no right at all; what prepares it has those that root needs for files. This is a module of its own because six modules
-start containers, and an auditor of their rights should have to read only this one.
+They run the code of others: a workload, a package's build, an interpreter that is not proved yet. What is measured for
+a matrix has no right at all; what prepares it has those that root needs for files. The rights of a profiler are in
+`profiler`; a user's own containers have the engine's usual ones (`user_containers`).
 """
 
 from __future__ import annotations
