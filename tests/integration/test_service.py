@@ -16,11 +16,13 @@ import pytest
 from interlock.catalog.workloads import Workload
 from interlock.engine.ended import Ended
 from interlock.engine.run import execution, leftovers
+from interlock.measure import processes
 from interlock.measure.cells import Cell, open_session
 from interlock.measure.kinds import service as services
 from interlock.measure.kinds.choosing import kind_of_track
 from interlock.measure.probes import best_probe
 from interlock.measure.profiling import profile_of
+from interlock.measure.pyperf_runs import program_run
 from interlock.measure.sessions import Resources
 from interlock.measure.tracks import Track
 from interlock.results.experiments import Outcome, State, Subject
@@ -158,9 +160,9 @@ def run_once(resources: Resources, built: Images, nothing_left: None) -> Any:
 def test_a_service_of_10_ms_at_a_time_answers_at_most_a_hundred_per_second_and_hides_no_latency(
     run_once: Any,
 ) -> None:
-    outcome, output, _ = run_once()
+    outcome, output, ended = run_once()
     assert outcome.state is State.OK, outcome
-    metadata = output.metadata
+    metadata, known = output.metadata, workload()
     (seconds,) = output.values
     assert seconds / output.loops >= 0.01
     # Due 200 times a second and done 100 times the k-th is late by k / 200 s.
@@ -169,6 +171,8 @@ def test_a_service_of_10_ms_at_a_time_answers_at_most_a_hundred_per_second_and_h
     # Of the unfinished ones at most one per connection and load is not in the figures.
     assert output.loops <= metadata["answered"] - 1 - WARM_UP
     assert 0 < metadata["work_cpu_s"] < seconds
+    run = program_run(known, known.benchmarks[0], output, processes.parse_costs(ended.stdout)[-1])
+    assert run.get_metadata()["interlock_work_cpu_s"] == metadata["work_cpu_s"]
     assert min(metadata["work_user_s"], metadata["work_sys_s"]) >= 0
 
 

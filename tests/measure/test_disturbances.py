@@ -125,6 +125,19 @@ def test_what_is_in_the_experiments_containers_is_its_own_unless_a_supervisor_is
     assert disturbances.own_processes(after, [CELL, "c" * 64]) is None
 
 
+def test_each_supervisor_of_a_container_and_all_below_it_are_the_experiments_own() -> None:
+    """Podman has one for each process that is started in a container: the measured ones counted as other programs'."""
+    conmon = f"/usr/bin/conmon --api-version 1 -c {CELL} -u "
+    podman = {
+        50: process("conmon", parent=1, command=conmon + CELL),
+        51: process("launch", parent=50),
+        60: process("conmon", parent=1, command=conmon + "d" * 64),
+        61: process("python", parent=60),
+    }
+    after = machine(0.0, processes={os.getpid(): process("interlock"), **podman, 70: process("job")})
+    assert disturbances.own_processes(after, [CELL]) == {os.getpid(), *podman}
+
+
 @pytest.mark.parametrize(
     ("ended_s", "launched_s", "expected_s"), [(6.0, 5.0, 9.0), (0.0, 5.0, 8.0)], ids=["Docker", "Podman"]
 )
@@ -144,6 +157,16 @@ def test_a_disturbed_experiment_is_told_by_whom() -> None:
     after = machine(10.0, busy_s=114.0, processes=engine(1.5, 7.0, 2.5, 6.0))
     (said,) = disturbances.disturbances(before, after, [CELL], launched_s=5.0)
     assert re.search(r"50%.*\(job 50%\)", said)
+
+
+def test_what_a_removed_container_used_is_the_experiments_own_beside_what_ended_in_those_that_are_left() -> None:
+    """Of a trial's services and its load only the larger one counted."""
+    before = machine(0.0, busy_s=100.0, processes=engine(1.0, 1.0, 1.0, 1.0))
+    after = machine(10.0, busy_s=113.0, processes=engine(1.5, 7.0, 2.5, 1.0))
+    # 1.5 s of Interlock and the engine, 1.5 s of the server, 6 s of the load.
+    assert disturbances.disturbances(before, after, [CELL], launched_s=0.0, removed_s=4.0) == []
+    (said,) = disturbances.disturbances(before, after, [CELL], launched_s=4.0)
+    assert "40%" in said
 
 
 @pytest.mark.parametrize(("launched_s", "container"), [(None, CELL), (5.0, "c" * 64)])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock.errors import WorkloadError
+from interlock.errors import StoreError, WorkloadError
 from interlock.measure import profiling
 from interlock.measure.cells import Cell
 from interlock.measure.ending import Ending
@@ -105,3 +105,17 @@ def test_a_profile_without_the_phase_that_is_counted_is_refused() -> None:
     for name in ("startup", "work"):
         with pytest.raises(WorkloadError, match="saw no call"):
             profile_by_phases({name: timed(futex=1)}, 1, PROGRAM_PHASE)
+
+
+def test_a_profile_that_cannot_be_kept_is_no_failed_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk was the cell's 'no profile', and the experiment went on without its journal."""
+    session = Session(make_resources(probe=Probe(method=Method.BPF)), make_workload(), make_network())
+    cell = Cell(session, Subject(variant="a", image_id="i"))
+    monkeypatch.setattr(profiling, "profile_of", lambda *_: make_profile())
+
+    def full() -> None:
+        raise StoreError(file="journal", found="cannot be written", todo="-")
+
+    with pytest.raises(StoreError):
+        profiling.profile_cells(session, [cell], full)
+    assert cell.profile_problem == ""

@@ -542,6 +542,46 @@ def test_what_disturbed_the_machine_is_said_with_the_workload(monkeypatch: pytes
     assert 0 < course.wall_s < 60
 
 
+def watched(session: Session, cells: Sequence[Cell], monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """Measure in rounds, and return what the machine was looked at with."""
+    looked: list[tuple[object, ...]] = []
+
+    def disturbances_of(_before: object, _after: object, *given: object) -> list[str]:
+        looked.append(given)
+        return []
+
+    monkeypatch.setattr(disturbances, "disturbances", disturbances_of)
+    assert rounds.watched_rounds(session, cells, Course()) == []
+    return looked
+
+
+def test_without_containers_every_process_below_ours_is_the_experiments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a cell has no supervisor, so that nothing was ever said of other programs."""
+    session = Engine().session(None, lambda _, argv: steady(0, loops_of(argv)), rounds=2)
+    cell = Cell(session, Subject(variant="base", image_id=""))
+    assert cell.slot().sandbox.id == ""
+    assert watched(session, [cell], monkeypatch) == [([], pytest.approx(0.75 * 3), 0.0)]
+
+
+def test_where_no_block_ran_nothing_is_said_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, ending = Engine(base=steady), Ending(budget_s=1e-9)
+    ending.start()
+    session = engine.session(ending=ending, rounds=2)
+    assert watched(session, engine.cells(session), monkeypatch) == []
+    assert engine.started == {}
+
+
+def test_the_cpu_time_of_a_service_that_is_gone_counts_beside_that_of_what_was_launched() -> None:
+    session, course = Engine().session(), Course()
+    (cell,) = rows_of(session, "a")
+    for result in (
+        Result(track_of(cell), OK, processes.NOTHING_RUN, busy_s=2.0, cpu_s=4.0),
+        Result(track_of(cell), OK, make_ended(costs(1.5))),
+    ):
+        course.add(result)
+    assert (course.in_processes_s, course.cpu_s, course.removed_cpu_s) == (2.0 + 1.5, 0.75, 4.0)
+
+
 def test_an_engine_elsewhere_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     network = make_network()
     network.is_elsewhere = True

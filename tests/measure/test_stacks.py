@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -177,6 +178,17 @@ def test_what_is_probed_is_what_the_interpreter_has(options: StackOptions, probe
     words = options.with_acquires().arguments()
     assert words[words.index("--probe") + 1] == probed
     assert "--probe" not in options.arguments()
+
+
+@pytest.mark.parametrize("ns", [0, 7])
+def test_a_phase_that_never_began_has_no_stacks(ns: int) -> None:
+    """A program that marks no phase waited for nothing, it was said."""
+    text = json.dumps({"lost": {}, "phases": {"work": {"total": 0, "syscalls": {}, "ns": ns}}})
+    if ns:
+        assert stacks.work_from(text, 3, "work", no_lines).counted.ns == ns
+        return
+    with pytest.raises(WorkloadError, match="'work'"):
+        stacks.work_from(text, 3, "work", no_lines)
 
 
 @pytest.mark.parametrize(("calls", "ns"), [(7, 46), (6, 47), (0, 0)])

@@ -51,6 +51,14 @@ def parse_bpf(text: str) -> dict[str, PhaseCounts]:
     return phases
 
 
+def unseen(phase: str) -> WorkloadError:
+    """Return the error of a process of which the profiler saw no call in a phase."""
+    return WorkloadError(
+        found=f"the profiler saw no call of the process in its phase '{phase}'",
+        todo="Run `interlock doctor`; a program must mark its phases, as workloads/protocol.py does.",
+    )
+
+
 def parse_strace(stderr: str) -> PhaseCounts:
     """Parse the last table of `strace -c -U calls,errors,name`: a program may have printed one before.
 

@@ -95,17 +95,18 @@ def own_processes(after: Sample, containers: Collection[str]) -> set[int] | None
     Return None if a container's supervisor is not visible (an engine in a virtual machine, another user's processes
     hidden): then it is unknown whose a process is.
     """
-    marks = {container: _supervisor(after, container) for container in containers}
-    if None in marks.values():
+    supervisors = [_supervisors(after, container) for container in containers]
+    if not all(supervisors):
         return None
-    own = {os.getpid(), *(pid for pid in marks.values() if pid is not None)}
+    own = {os.getpid()}.union(*supervisors)
     while more := {pid for pid, process in after.processes.items() if process.parent in own} - own:
         own |= more
     return own
 
 
-def _supervisor(after: Sample, container: str) -> int | None:
-    return next((pid for pid, process in after.processes.items() if container in process.command), None)
+def _supervisors(after: Sample, container: str) -> set[int]:
+    """Return its supervisors: Podman has one for the container, and one for each process started in it later."""
+    return {pid for pid, process in after.processes.items() if container in process.command}
 
 
 def experiments_cpu_s(before: Sample, after: Sample, own: Collection[int], launched_s: float) -> float:
@@ -160,14 +161,17 @@ def busiest(before: Sample, after: Sample, own: Collection[int]) -> list[str]:
     return [f"{name} {used_s / span_s:.0%}" for name, used_s in ranked if used_s >= 0.01 * span_s]
 
 
-def disturbances(before: Sample, after: Sample, containers: Collection[str], launched_s: float | None) -> list[str]:
+def disturbances(
+    before: Sample, after: Sample, containers: Collection[str], launched_s: float | None, removed_s: float = 0.0
+) -> list[str]:
     """Return the warnings for the time between two samples in which the experiment used these containers.
 
-    `launched_s` are the CPU seconds of the processes that were started in them; None if unknown.
+    `launched_s` are the CPU seconds of the processes that were started in them; None if unknown. `removed_s` are those
+    of further containers, which are removed.
     """
     if launched_s is None or (own := own_processes(after, containers)) is None:
         return warnings(before, after, None)
-    own_s = experiments_cpu_s(before, after, own, launched_s)
+    own_s = experiments_cpu_s(before, after, own, launched_s) + removed_s
     return warnings(before, after, own_s, busiest(before, after, own))
 
 

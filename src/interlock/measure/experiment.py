@@ -310,7 +310,6 @@ def host_folder() -> str:
 
 
 def warnings_of(measured: Mapping[str, WorkloadResult], *, is_elsewhere: bool) -> list[str]:
-    """Return what disturbed the workloads, or that an engine on another machine cannot be watched."""
-    if is_elsewhere:
-        return [disturbances.REMOTE]
-    return [warning for result in measured.values() for warning in result.warnings]
+    """Return what disturbed the workloads, and that an engine on another machine cannot be watched."""
+    unwatched = [disturbances.REMOTE] if is_elsewhere else []
+    return unwatched + [warning for result in measured.values() for warning in result.warnings]

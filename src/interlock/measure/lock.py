@@ -1,6 +1,7 @@
 """The lock that lets one experiment or trial at a time measure on a machine; all who may measure share it.
 
-Who can open the file can hold it, and stop all measuring: its group is `interlock` if the machine has it, or `docker`.
+Who can open the file can hold it, and stop all measuring: its group is `interlock` or `docker`, if who makes it is in
+one of them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FILE = "interlock.lock"
 # Where the system keeps locks until it restarts; not every system has it, or lets all users write there.
 LOCKS = Path("/run/lock")
 POLL_S = 0.5
-# Members of the first of these groups that exists share the lock; without one only its owner can take it.
+# Members of the first of these groups that its maker is in share the lock; without one only its owner can take it.
 GROUPS = ("interlock", "docker")
 MEMBERS, OWNER, OTHERS = 0o660, 0o600, 0o007
 

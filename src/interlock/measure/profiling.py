@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from interlock.catalog.types import TWIN
 from interlock.errors import InterlockError, WorkloadError
 from interlock.measure.cells import Cell
-from interlock.measure.counts import NO_CALLS, parse_bpf, parse_strace
+from interlock.measure.counts import NO_CALLS, parse_bpf, parse_strace, unseen
 from interlock.measure.kinds.choosing import kind_of_track
 from interlock.measure.kinds.kind import COMMAND_PHASE, NO_WORK
 from interlock.measure.sessions import Session
@@ -36,9 +36,10 @@ def profile_cells(session: Session, cells: Sequence[Cell], on_profile: Callable[
             try:
                 with cell.clock.during(Phase.PROFILING):
                     track.profile = profile_of(track, session.resources.require_probe())
-                on_profile()
             except (InterlockError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
                 cell.profile_problem = str(error)
+            else:
+                on_profile()
 
 
 def _without_profile(cell: Cell) -> list[Track]:
@@ -86,10 +87,7 @@ def profile_by_phases(phases: dict[str, PhaseCounts], units: int, counted: str) 
     if any(name not in phases for name in (COMMAND_PHASE, counted)) or not (
         phases[COMMAND_PHASE].total and phases[counted].ns
     ):
-        raise WorkloadError(
-            found=f"the profiler saw no call of the process in its phase '{counted}'",
-            todo="Run `interlock doctor`; a program must mark its phases, as workloads/protocol.py does.",
-        )
+        raise unseen(counted)
     return BenchmarkProfile(method=Method.BPF, units=units, phases=phases, counted=counted)
 
 

@@ -42,6 +42,7 @@ class Course:
     wall_s: float = 0.0
     in_processes_s: float = 0.0
     cpu_s: float | None = 0.0  # None once a process was killed: its CPU time is unknown
+    removed_cpu_s: float = 0.0  # of services whose containers are gone before the machine is looked at
 
     @property
     def order(self) -> list[list[str]]:
@@ -57,8 +58,9 @@ class Course:
             return
         busy_s = result.busy_s
         self.in_processes_s += sum(cost.wall_s for cost in result.costs) if busy_s is None else busy_s
+        self.removed_cpu_s += result.cpu_s or 0.0
         if self.cpu_s is not None:
-            self.cpu_s += result.cpu_s or sum(cost.user_s + cost.sys_s for cost in result.costs)
+            self.cpu_s += sum(cost.user_s + cost.sys_s for cost in result.costs)
 
 
 def watched_rounds(
@@ -70,8 +72,11 @@ def watched_rounds(
     start_s = time.monotonic()
     run_rounds(session, cells, course, on_block)
     course.wall_s = time.monotonic() - start_s
-    used = [slot.sandbox.id for cell in cells for slot in cell.slots] + [*session.network.helper_ids]
-    warnings = disturbances.disturbances(before, disturbances.sample(), used, course.cpu_s) if before else []
+    ids = (slot.sandbox.id for cell in cells for slot in cell.slots)
+    used, warnings = [*filter(None, ids), *session.network.helper_ids], list[str]()
+    if before is not None and course.rows:
+        own_s = course.cpu_s, course.removed_cpu_s
+        warnings = disturbances.disturbances(before, disturbances.sample(), used, *own_s)
     for benchmark in session.workload.benchmarks:
         figures = {track.label: track.values.figures for track in tracks_of(cells, benchmark) if track.goes_on}
         warnings += disturbances.unsteady(benchmark.name, figures)

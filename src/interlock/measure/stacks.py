@@ -21,7 +21,7 @@ from interlock.catalog.types import Data
 from interlock.engine.ended import Ended
 from interlock.engine.protocol import Sandbox, StackOptions
 from interlock.errors import UnsupportedHereError, WorkloadError, last_line, shortened
-from interlock.measure.counts import parse_bpf, profile_data, readable
+from interlock.measure.counts import parse_bpf, profile_data, readable, unseen
 from interlock.measure.kinds.choosing import kind_of_track
 from interlock.measure.tracks import Track
 from interlock.results.profiles import (
@@ -187,9 +187,12 @@ class Work:
 
 
 def work_from(text: str, units: int, phase: str, ask: Callable[[Iterable[RawFrame]], Lines]) -> Work:
-    """Return what the profiler printed of a phase; WorkloadError if events were lost."""
+    """Return what the profiler printed of a phase; WorkloadError if events were lost, or the phase never began."""
     with readable():
-        return Work(profile_data(text), phase, parse_bpf(text)[phase], units, ask)
+        work = Work(profile_data(text), phase, parse_bpf(text)[phase], units, ask)
+    if not work.counted.ns:
+        raise unseen(phase)
+    return work
 
 
 @readable()

@@ -40,7 +40,7 @@ class Observers:
     on_progress: Callable[[ProgressUpdate], None]
     on_look: Callable[[Look], None] = lambda _: None
     ending: Ending = field(default_factory=Ending)
-    # Before the first block, and after each workload but the last: between two measurements.
+    # Before the first block, and after each workload but the experiment's last: between two measurements.
     on_record: Callable[[Path], None] = lambda _: None
 
     def on_step(self, step: str, subject: str = "", activity: str = "preparing") -> None:

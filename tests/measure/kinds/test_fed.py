@@ -273,11 +273,16 @@ def test_work_that_waits_or_is_done_once_is_not_repeated(changes: dict[str, Any]
 
 @pytest.mark.parametrize("is_cut", [False, True])  # by an end of the rounds, during the last value
 def test_what_was_taken_again_is_no_value_and_is_kept_beside_them(is_cut: bool) -> None:
-    output = ProgramOutput(interlock=1, loops=1, values=[0.3, 0.1, 0.2], cpu=[0.1, 0.1, 0.2])
+    told: dict[str, Any] = {"work_user_s": 0.6, "work_involuntary_switches": 3, "work_sys_s": "?", "gil_enabled": True}
+    output = ProgramOutput(interlock=1, loops=1, values=[0.3, 0.1, 0.2], cpu=[0.1, 0.1, 0.2], metadata=told)
     values = [TimedValue(0.3, 0.1, kept=False), TimedValue(0.1, 0.1), TimedValue(0.2, 0.2)]
     found = fed.without_repeated(output, values[:2] if is_cut else values)
     assert (found.values, found.cpu) == ([0.1, 0.2], [0.1, 0.2])
     assert str(found.metadata["repeated_slices_s"]).split() == ["0.300000000"]
+    # What the work used is that of the values that are left.
+    assert found.metadata["work_user_s"] == pytest.approx(0.4)
+    assert found.metadata["work_involuntary_switches"] == pytest.approx(2)
+    assert (found.metadata["work_sys_s"], found.metadata["gil_enabled"]) == ("?", True)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from interlock.engine.agent import Process
 from interlock.engine.ended import Ended
 from interlock.measure.kinds.kind import Kind
 from interlock.measure.processes import NOTHING_RUN
+from interlock.measure.pyperf_runs import USED
 from interlock.measure.sessions import MOST_ROWS
 from interlock.measure.slots import Slot
 from interlock.measure.tracks import OnStart, Result, Track
@@ -31,6 +32,8 @@ AHEAD = 1
 LEAST_CPU_SHARE, REPEATS = 0.9, 3
 # What a program is asked for.
 ASKED_FOR = "value"
+# What a program reports of the work of all its values together.
+OF_ALL_VALUES = {f"work_{name}" for name in USED}
 
 
 @dataclass(frozen=True)
@@ -237,9 +240,15 @@ def without_repeated(output: ProgramOutput, values: Sequence[TimedValue]) -> Pro
     if not repeated:
         return output
     again_s = " ".join(f"{value.wall_s:.9f}" for value in repeated.values())
+    kept = [value for place, value in enumerate(output.values) if place not in repeated]
+    share = len(kept) / max(1, len(output.values))  # each value did the same work
+    metadata = {
+        key: figure * share if key in OF_ALL_VALUES and not isinstance(figure, str) else figure
+        for key, figure in output.metadata.items()
+    }
     update = {
-        "values": [value for place, value in enumerate(output.values) if place not in repeated],
+        "values": kept,
         "cpu": [value for place, value in enumerate(output.cpu) if place not in repeated],
-        "metadata": output.metadata | {"repeated_slices_s": again_s},
+        "metadata": metadata | {"repeated_slices_s": again_s},
     }
     return output.model_copy(update=update)

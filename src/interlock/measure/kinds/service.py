@@ -196,7 +196,8 @@ class Stay:
         }
         if len(memory) > 1:
             figures["memory_by_turn_bytes"] = " ".join(map(str, memory))
-        done = {"loops": loops, "values": [loops / run.per_second for run in full]}
+        # The CPU time that the program reports is of its whole life, not of the load.
+        done = {"loops": loops, "values": [loops / run.per_second for run in full], "cpu": []}
         return output.model_copy(update={**done, "metadata": {**output.metadata, **figures}})
 
 
