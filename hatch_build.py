@@ -43,10 +43,10 @@ REMOTE = re.compile(
 
 
 def data_files(root: Path) -> list[Path]:
-    """Return the files that what is installed reads, below the root: none that `interlock render` makes of others."""
-    generated = {path.parent for path in (root / "dockerfiles").glob("*/build.sh")}
+    """Return the files that what is installed reads, below the root: no variant's build context, which it renders."""
+    contexts = {root / "dockerfiles" / path.stem for path in (root / "variants").glob("*.toml")}
     found = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*")) if path.is_file()]
-    left = {*generated, *studies_profiles(root), *(root / path for path in NOT_READ)}
+    left = {*contexts, *studies_profiles(root), *(root / path for path in NOT_READ)}
     kept = [path for path in found if not left & {path, *path.parents} and "__pycache__" not in path.parts]
     return [path.relative_to(root) for path in kept]
 

@@ -11,8 +11,10 @@ from rich.console import Console, RenderableType
 
 from interlock.analysis import comparison
 from interlock.analysis.comparison import Table
+from interlock.catalog import project as catalogs
 from interlock.catalog.types import split_label
 from interlock.catalog.workloads import Metric
+from interlock.report.opening import Opening, opening_of
 from interlock.results import store
 from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, Profiles, State, Values
 from interlock.results.profiles import BenchmarkProfile, CallCounts, FutexCounts, PhaseCounts
@@ -29,6 +31,7 @@ from tests.builders import (
 
 # What a report is made of: the experiment and its tables.
 ReportInput = tuple[Experiment, list[Table]]
+AnsweredInput = tuple[Experiment, list[Table], Opening]
 VARIANTS = ["cpython-3.13", "cpython-2.7-pth", "cpython-3.14", "cpython-2.7-nothreads", "nogil-3.9"]
 CANNOT = Outcome(state=State.UNSUPPORTED, reason="cannot start <b>threads</b> & so on</script>")
 MISSING = Outcome(state=State.UNAVAILABLE, reason="example.org: no such host")
@@ -187,6 +190,13 @@ def reference(name: str, only: Sequence[str] | None = None) -> ReportInput:
         images = [image for image in experiment.images if image.variant in variants]
         experiment = experiment.model_copy(update={"cells": cells, "images": images})
     return experiment, comparison.tables(experiment, values, profiles)
+
+
+@cache
+def answered(name: str) -> AnsweredInput:
+    """A committed experiment with the beginning of its report."""
+    experiment, tables = reference(name)
+    return experiment, tables, opening_of(experiment, read(name)[1], catalogs.load(ROOT), tables)
 
 
 FIVE = ("cpython-3.13", "cpython-3.13t", "cpython-3.14", "cpython-3.14t", "cpython-2.7")

@@ -14,15 +14,16 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
 from interlock.report.html import page as pages
-from tests.reports import ReportInput, example, many_columns, reference
+from tests.reports import AnsweredInput, ReportInput, answered, example, many_columns, reference
 
 CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 WIDTHS = {"phone": 360, "tablet": 800, "desk": 1400}
 # A busy machine draws slowly; nothing here measures it.
 PATIENCE_MS = 60_000
-REPORTS: dict[str, Callable[[], ReportInput]] = {
+REPORTS: dict[str, Callable[[], ReportInput | AnsweredInput]] = {
     "5 rows": example,
     "13 rows": partial(reference, "2026-11-29-a"),
+    "answered": partial(answered, "2026-11-29-a"),
     "many columns": many_columns,  # no phone has room for its heat map
 }
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Error as PlaywrightError
 
+from interlock.report.html import page as pages
 from interlock.report.html.colours import COLOURS
 from tests.browser.conftest import REPORTS, WIDTHS, Open
 from tests.contrast import contrast
+from tests.reports import example
 
 ROWS = ["5 rows", "13 rows"]
 CHART, TABLE = "#ratio-locks-queue .dots", "#ratio-locks-queue table"
@@ -93,6 +97,17 @@ def test_the_filter_holds_for_charts_and_tables_and_is_undone(opened: Open) -> N
     assert not window.page.locator("[data-heat-note]").text_content()
 
 
+@pytest.mark.parametrize("width", ["desk", "phone"])
+def test_the_filter_holds_for_what_changed_and_for_the_means(opened: Open, width: str) -> None:
+    window = opened("answered", width)
+    shown = window.page.locator("#changes .flat tbody tr:visible, #benchmarks > details tbody tr:visible")
+    before = shown.count()
+    window.filter("3.14t")
+    kept = shown.evaluate_all("all => all.map(row => row.dataset.variant)")
+    assert 0 < len(kept) < before
+    assert {name for name in kept if "3.14t" not in name} == set()
+
+
 def test_a_table_is_sorted_by_the_figures_that_its_texts_begin_with(opened: Open) -> None:
     window = opened("13 rows")
     ratio = ratios_of("13 rows", "locks queue")
@@ -150,6 +165,35 @@ def test_all_that_can_be_used_is_reached_and_used_by_keyboard(opened: Open) -> N
     assert page.locator("#ratio-locks-queue th").first.get_attribute("aria-sort") == "ascending"
 
 
+def test_a_button_that_sorts_is_seen_on_a_phone_while_it_has_the_focus(opened: Open) -> None:
+    page = opened("answered", "phone").page
+    head = page.locator("#changes .flat thead").first
+    height = "one => one.getBoundingClientRect().height"
+    assert head.evaluate(height) <= 1
+    head.locator("button").last.focus()
+    assert head.evaluate(height) >= 24
+    assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS["phone"]
+    page.keyboard.press("Enter")
+    assert head.locator("th").last.get_attribute("aria-sort") == "ascending"
+
+
+def test_a_page_of_what_goes_on_loads_itself_again_until_it_is_used(opened: Open, tmp_path: Path) -> None:
+    page = opened("5 rows").page
+    (tmp_path / "live.html").write_text(pages.page(*example(), goes_on=True), encoding="utf-8")
+    page.clock.install()
+    page.goto((tmp_path / "live.html").as_uri())
+    for use, is_loaded in ((None, True), ("Tab", False)):
+        page.wait_for_selector("html[data-ready]", state="attached")
+        page.evaluate("window.loadedBefore = true")
+        page.keyboard.press(use) if use else None
+        with suppress(PlaywrightError):  # the page that is asked may be gone
+            page.clock.run_for(1000 * pages.RELOAD_S + 1)
+        if is_loaded:
+            page.wait_for_function("window.loadedBefore === undefined")
+        page.wait_for_timeout(300)
+        assert page.evaluate("window.loadedBefore === undefined") is is_loaded
+
+
 def test_a_heat_map_of_more_columns_than_there_is_room_for_scrolls_says_so_and_keeps_its_names(opened: Open) -> None:
     window = opened("many columns", "phone")
     scroll = window.page.locator("#heat-map .grid")
@@ -186,7 +230,8 @@ UNCOVERED = """() => {
 def test_the_answer_is_in_the_first_screen_and_the_rest_is_ten_at_most(
     opened: Open, width: str, screen_px: int
 ) -> None:
-    page = opened("13 rows", width, unfolded=False).page
+    page = opened("answered", width, unfolded=False).page
+    assert page.locator("#answer .dots li").count() == 8
     script = "['#answer', 'nav'].map(one => document.querySelector(one).getBoundingClientRect())"
     answer, contents = page.evaluate(script)
     assert answer["bottom"] <= contents["top"]
@@ -248,6 +293,19 @@ def test_without_javascript_all_of_it_can_be_read(opened: Open) -> None:
     assert window.page.locator(CHART).is_visible()
     window.page.locator("#ratio-locks-queue summary").first.click()
     assert window.page.locator(TABLE).first.is_visible()
+
+
+@pytest.mark.parametrize("width", ["desk", "phone"])
+def test_without_javascript_rows_that_nobody_can_ask_for_are_shown(opened: Open, width: str) -> None:
+    page = opened("answered", width, java_script_enabled=False).page
+    page.locator("#workload-locks summary").first.click()
+    for place in ("#heat-map", CHART):
+        rows = page.locator(f"{place} [data-variant]")
+        asides = page.locator(f"{place} [data-aside]")
+        assert 0 < asides.count() < rows.count()
+        heights = rows.evaluate_all("all => all.map(row => row.getBoundingClientRect().height)")
+        assert min(heights) >= 10
+        assert len({*rows.evaluate_all("all => all.map(row => getComputedStyle(row).display)")}) == 1
 
 
 def test_the_command_is_copied(opened: Open) -> None:

@@ -38,7 +38,8 @@ def test_both_files_say_the_same_and_each_command_takes_its_own(tmp_path: Path) 
     }
     labels = ("variants", "cpython-3.14,cpython-3.14t+gil-on")
     rows = ("variants", "cpython-3.13,cpython-3.14,cpython-3.14t+gil-on")
-    assert own.options("matrix") == {"variants": rows, "workloads": ("workloads", "download,startup")}
+    names = "download/single,startup,download/many"
+    assert own.options("matrix") == {"variants": rows, "workloads": ("workloads", names)}
     assert own.options("trial") == {
         "variants": labels,
         "http": ("trial.http", ":8000/health"),
@@ -66,6 +67,28 @@ def test_a_folder_has_one_of_them(tmp_path: Path) -> None:
         own_table(tmp_path)
     (tmp_path / "interlock.toml").unlink()
     assert own_table(tmp_path) == tmp_path / "pyproject.toml"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.interlock]\ncpus = 4",
+        "[tool]\ninterlock.cpus = 4",
+        "tool.interlock.cpus = 4",
+        '[tool."interlock"]\ncpus = 4',
+    ],
+)
+def test_a_table_counts_in_whichever_way_it_is_written(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    found = own_table(tmp_path)
+    assert found == tmp_path / "pyproject.toml"
+    assert read_defaults(found).cpus == 4
+
+
+@pytest.mark.parametrize("text", ['note = """\n[tool.interlock]\n"""', "tool = 3 # interlock", "[tool]\n# interlock"])
+def test_what_only_looks_like_a_table_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert own_table(tmp_path) is None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from interlock.catalog import overlay
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import ProjectPaths
+from interlock.errors import CatalogError
 from tests.builders import ROOT
 
 
@@ -70,6 +71,22 @@ def test_tables_of_ones_own_are_read_besides_those_that_are_installed(service: P
     assert len(added) == 1
     assert paths.own[0].name in overlay.TABLES
     assert paths.own[0].words.startswith(str(paths.own[0].path))
+
+
+def test_a_folder_with_bases_and_workloads_of_its_own_is_no_clone(service: Path) -> None:
+    put(service, "variants/bases.toml", (ROOT / "variants/bases.toml").read_text().replace("[", "[my-", 1))
+    (service / "workloads").mkdir()
+    paths = ProjectPaths.find()
+    assert not paths.is_clone
+    added = catalogs.load(paths.root).bases.keys() - catalogs.load(ROOT).bases.keys()
+    assert [name[:3] for name in added] == ["my-"]
+
+
+def test_a_slip_in_tables_of_ones_own_is_reported_of_ones_own_file(service: Path) -> None:
+    mine = put(service, "variants/bases.toml", "[mine\n")
+    with pytest.raises(CatalogError) as caught:
+        catalogs.load(ProjectPaths.find().root)
+    assert caught.value.file == str(mine.resolve())
 
 
 def test_claims_of_ones_own_are_read_besides_those_that_are_installed(service: Path) -> None:

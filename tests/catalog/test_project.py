@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from interlock import untrusted
 from interlock.catalog import project as catalogs
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import Finish
@@ -337,6 +341,11 @@ def test_claims_are_no_workload_and_are_read_with_their_names_and_sources(projec
     [
         ("tolerance = 0.001", "tolerence = 0.001", [", key 'claims.pth-futex-calls-today.tolerence': "]),
         ("[sources.gnu-pth]", "[sources.gnu]", [": claim 'pth-futex-calls-today' ", "'gnu-pth'"]),
+        (
+            'metric = "works"\n',
+            'metric = "works"\nagainst = "cpython-2.7"\n',
+            [", key 'claims.pth-is-supported': ", "'works'", "'against'"],
+        ),
     ],
 )
 def test_a_slip_in_a_claim_is_named_with_the_claim(project: Path, old: str, new: str, said: list[str]) -> None:
@@ -375,6 +384,20 @@ def test_a_file_of_claims_outside_of_the_project_is_named_whole(project: Path, t
     assert caught.value.file == f"{tmp_path}/gate.toml"
 
 
+def test_what_to_do_about_a_file_depends_on_why_it_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    todos = set()
+    for number in (errno.EACCES, errno.EISDIR):
+        cannot = Mock(side_effect=OSError(number, os.strerror(number)))
+        monkeypatch.setattr(untrusted, "read_text", cannot)
+        with pytest.raises(CatalogError) as caught:
+            catalogs.load_claims(tmp_path, tmp_path / "gate.toml")
+        assert os.strerror(number) in caught.value.found
+        todos.add(caught.value.todo)
+    assert len(todos) == 2
+
+
 def test_find_root_finds_the_project_from_a_folder_below_it(project: Path) -> None:
     assert catalogs.find_root(project / "variants") == project
 
@@ -383,7 +406,7 @@ def test_find_root_outside_a_project_says_what_it_looked_for(tmp_path: Path) -> 
     with pytest.raises(UsageError) as caught:
         catalogs.find_root(tmp_path)
     assert caught.value.file == str(tmp_path)
-    assert all(name in caught.value.found for name in ("variants/bases.toml", "workloads/"))
+    assert all(name in caught.value.found for name in ("variants/bases.toml", "workloads/", "dockerfiles/"))
 
 
 def test_a_variant_that_keeps_what_its_kind_of_source_lacks_declares_no_difference(project: Path) -> None:

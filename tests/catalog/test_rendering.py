@@ -435,6 +435,23 @@ def test_the_schema_of_workloads_admits_every_file_and_refuses_a_slip_in_it() ->
         assert not validator.is_valid({**table, "colour": "red"}), name
 
 
+@pytest.mark.parametrize(
+    ("keys", "admitted"),
+    [
+        ({"workers": [1, 2]}, True),
+        ({"workers": [1, 2], "workers_wait": True}, True),
+        ({"workers_wait": True}, False),
+        ({"workers": [1, 2], "scaling": {"name": "pure", "workers": 1}}, False),
+        ({"scaling": {"name": "pure", "workers": 1}}, True),
+    ],
+)
+def test_the_schema_admits_of_the_keys_of_workers_what_can_be_read(keys: dict[str, Any], admitted: bool) -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(files()["workloads/workload.schema.json"]))
+    table = tomllib.loads((ROOT / "workloads/locks.toml").read_text(encoding="utf-8"))
+    benchmark = {"name": "pure-{workers}", "metric": {"label": "tasks/s", "scale": 1}, **keys}
+    assert validator.is_valid({**table, "benchmarks": [benchmark]}) is admitted
+
+
 def test_the_schema_admits_every_variants_file_and_refuses_a_slip_in_it() -> None:
     validator = jsonschema.Draft202012Validator(json.loads(files()["variants/variant.schema.json"]))
     assert not {"name", "shared_build"} & validator.schema["properties"].keys(), "they are not the file's to say"

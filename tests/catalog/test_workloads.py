@@ -55,6 +55,7 @@ def entry(name: str = "pure-{workers}", workers: Any = (1, 2), **changes: Any) -
     return {"name": name, "workers": list(workers), "metric": METRIC, **changes}
 
 
+SCALING = {"name": "pure", "workers": 1}
 LIMIT = {"name": "curl", "command": ["x"], "benchmarks": ["uncontended"], "unit_count": 1}
 DETAIL = {"label": "user s", "of": "work_user_s"}
 # What a workload has, and what the error says of it.
@@ -66,6 +67,12 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
         for workers in ([], [0], ["two"], [True], [2, 2], "4", 4, [1.5])
     ),
     ({"benchmarks": [entry("pure")]}, ["'pure'", "{workers}"]),
+    (
+        {"benchmarks": [{"name": "pure", "workers_wait": True, "metric": METRIC}]},
+        ["'pure'", "workers_wait", "workers = "],
+    ),
+    ({"benchmarks": [entry(workers_wait=3)]}, ["'pure-{workers}'", "workers_wait = 3"]),
+    ({"benchmarks": [entry(scaling=SCALING)]}, ["'pure-{workers}'", "workers and scaling"]),
     ({"benchmarks": [entry(), entry("{workers}-pure", [2])]}, ["'pure'", "2 workers"]),
     ({"benchmarks": [entry(), entry(workers=[4], metric={**METRIC, "label": "MB/s"})]}, ["'pure'", "metric"]),
     ({"benchmarks": [make_benchmark(full_only=True)]}, ["full_only", "--quick"]),

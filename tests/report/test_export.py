@@ -244,6 +244,15 @@ def test_a_failure_in_the_middle_leaves_the_old_files_and_nothing_else(tmp_path:
     assert (tmp_path / "values.csv").read_text(encoding="utf-8") == "old"
 
 
+def test_a_folder_in_the_place_of_a_table_leaves_all_files_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "values.csv").mkdir()
+    (tmp_path / "experiments.csv").write_text("old", encoding="utf-8")
+    with pytest.raises(StoreError, match=r"values\.csv is a folder"):
+        export.write_tables(tmp_path, rows_of_experiments(REFERENCES[:1]))
+    assert {path.name for path in tmp_path.iterdir()} == {"experiments.csv", "values.csv"}
+    assert (tmp_path / "experiments.csv").read_text(encoding="utf-8") == "old"
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(StoreError) as caught:

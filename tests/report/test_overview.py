@@ -41,7 +41,7 @@ def test_a_mark_is_the_baselines_time_divided_by_the_variants() -> None:
 
 
 def test_a_change_is_per_cent_and_from_two_times_on_a_factor() -> None:
-    assert [overview.change_text(value) for value in (1.26, 0.5, 2.1)] == ["+26 %", "-50 %", "2.1x"]
+    assert [overview.change_text(value) for value in (1.26, 0.5, 0.996, 2.1)] == ["+26 %", "-50 %", "+0 %", "2.1x"]
 
 
 def test_what_is_known_before_a_run_is_what_the_picture_shows_of_the_rows_and_workloads_asked_for() -> None:

@@ -9,6 +9,7 @@ from interlock.report.pick import closing, first_lines, terminal
 from interlock.results.answers import (
     Costs,
     Decision,
+    Estimate,
     Exclusion,
     MachineDifference,
     Pick,
@@ -87,6 +88,9 @@ def test_an_experiment_of_this_machine_is_not_to_be_measured_again() -> None:
 def test_costs_have_their_sign_and_a_start_its_interval() -> None:
     words = words_of(make_pick())
     assert re.search(r"\+31 MB .*\+2\.1 ms .*1\.20 \[1\.10, 1\.30\].*\+0 MB ", words)
+    start = Estimate(estimate=1.0, low=0.9, high=1.1)
+    same = make_pick({"costs": Costs(max_rss_bytes=0, image_bytes=0, start_s=-0.00004, start_ratio=start)})
+    assert re.search(r"\+0 MB .*\+0\.0 ms .*\+0 MB ", words_of(same))
     without = make_pick({"costs": Costs(max_rss_bytes=-31_000_000, image_bytes=2_000_000)})
     assert re.search(r"-31 MB .*\+2 MB .* cpython-3\.13", words_of(without))
     assert " ms " not in re.search(r"-31 MB .*\+2 MB ", words_of(without))[0]  # type: ignore[index]

@@ -54,7 +54,7 @@ def test_a_detail_is_told_with_its_error_in_the_table_and_without_it_in_the_answ
         {"workload": "service", "benchmark": "xml", "metric": "detail", "detail": "MB at last", "variant": "a"}
     )
     asked = Question(question="How large?", answer="It takes {memory} MB.", figures={"memory": memory})
-    figure = DetailFigure(Detail(label="MB at last", of="memory_bytes"), (40.0, 42.0))
+    figure = DetailFigure(Detail(label="MB at last", of="memory_bytes"), (40.0, 42.0), (1, 2))
     text = answers([(asked, {"memory": ReferenceFigure(figure, EXPERIMENT)})], [EXPERIMENT])
     assert "**It takes 41.0 MB.**" in text
     (row,) = [line for line in text.splitlines() if line.startswith("| MB at last, service / xml: a |")]

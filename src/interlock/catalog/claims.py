@@ -40,6 +40,10 @@ class ClaimMetric(StrEnum):
         return self in {ClaimMetric.FUTEX, ClaimMetric.SYSCALLS, ClaimMetric.WORKS, ClaimMetric.DETAIL}
 
 
+# What no ratio is made of.
+OF_ONE = {ClaimMetric.WORKS, ClaimMetric.DETAIL}
+
+
 class Bound(StrEnum):
     """On which sides the tolerance of the published figure ends."""
 
@@ -80,6 +84,8 @@ class Measured(Data):
     def _says_what_is_compared(self) -> Self:
         if self.against is None and (not self.metric.counted or self.against_benchmark is not None):
             raise ValueError("a ratio needs 'against': the variant that it is a ratio to")
+        if self.against is not None and self.metric in OF_ONE:
+            raise ValueError(f"the metric '{self.metric}' is of one variant: it has no 'against'")
         if self.against == self.variant and self.against_benchmark in {None, self.benchmark}:
             raise ValueError("'variant' and 'against' are the same: name another 'against' or 'against_benchmark'")
         if self.against is not None and self.scale != 1:
@@ -153,8 +159,6 @@ class AnsweringFigure(Measured):
     def _names_its_detail(self) -> AnsweringFigure:
         if (self.metric is ClaimMetric.DETAIL) != bool(self.detail):
             raise ValueError("'detail' names what the metric 'detail' shows, and no other metric has it")
-        if self.detail and self.against is not None:
-            raise ValueError("a detail is of one variant: it has no 'against'")
         return self
 
 

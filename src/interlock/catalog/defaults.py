@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +14,6 @@ from interlock.errors import CatalogError
 
 PYPROJECT, OWN_FILE = "pyproject.toml", "interlock.toml"
 TABLE = "tool.interlock"
-# Tells without a TOML reader whether there is a table to read.
-HEADING = re.compile(r"^\s*\[\s*tool\s*\.\s*interlock\s*[.\]]", re.MULTILINE)
 
 
 class TrialDefaults(Data):
@@ -57,7 +54,6 @@ class Defaults(Data):
         """Return a command's defaults by parameter, each with the key that sets it."""
         audit, trial = self.audit, self.trial
         weights = [f"{name}={weight:g}" for name, weight in self.workloads.items()]
-        names = list(dict.fromkeys(name.partition("/")[0] for name in self.workloads))
         variants = ("variants", ",".join(self.variants))
         # `audit` has no modes, because they only say how an interpreter is started.
         plain = ("variants", ",".join(dict.fromkeys(label.partition("+")[0] for label in self.variants)))
@@ -65,7 +61,7 @@ class Defaults(Data):
         rows = ("variants", ",".join(dict.fromkeys([DEFAULT_BASELINE, *self.variants]) if self.variants else ()))
         by_command: dict[str, dict[str, tuple[str, Any]]] = {
             "pick": {"workload": ("workloads", weights), "cpus": ("cpus", self.cpus)},
-            "matrix": {"variants": rows, "workloads": ("workloads", ",".join(names))},
+            "matrix": {"variants": rows, "workloads": ("workloads", ",".join(self.workloads))},
             "audit": {"variants": plain, **{name: (f"audit.{name}", value) for name, value in audit}},
             "trial": {"variants": variants, **{name: (f"trial.{name}", value) for name, value in trial}},
         }
@@ -76,9 +72,10 @@ def own_table(folder: Path) -> Path | None:
     """Return the file in a folder that has the defaults; None without one, CatalogError for two."""
     own, pyproject = folder / OWN_FILE, folder / PYPROJECT
     try:
-        has_table = bool(HEADING.search(untrusted.read_text(pyproject)))
+        is_named = "interlock" in untrusted.read_text(pyproject)
     except (OSError, UnicodeDecodeError):  # not a file for Interlock
-        has_table = False
+        is_named = False
+    has_table = is_named and _own_part(pyproject) is not None
     if has_table and own.is_file():
         problem = f"{PYPROJECT} has [{TABLE}] too"
         raise CatalogError(file=OWN_FILE, found=problem, todo="Keep one of them.")
@@ -89,7 +86,12 @@ def own_table(folder: Path) -> Path | None:
 
 def read_defaults(path: Path) -> Defaults:
     """Return what a file says; CatalogError names the key that is wrong."""
-    document, prefix = read_toml(path.parent, path), ""
     if path.name == PYPROJECT:
-        document, prefix = document["tool"]["interlock"], f"{TABLE}."
-    return parse(path.parent, path, Defaults, document, prefix)
+        return parse(path.parent, path, Defaults, _own_part(path) or {}, f"{TABLE}.")
+    return parse(path.parent, path, Defaults, read_toml(path.parent, path))
+
+
+def _own_part(pyproject: Path) -> Any:
+    """Return what a file says of Interlock, in whichever way it is written; None without it."""
+    tool = read_toml(pyproject.parent, pyproject).get("tool")
+    return tool.get("interlock") if isinstance(tool, dict) else None

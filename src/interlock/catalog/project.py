@@ -355,14 +355,18 @@ def _check_files(root: Path, catalog: Catalog) -> None:
 INSTALLED = Path(__file__).parents[1] / "data"
 
 
+# What tells the project's folder from a user's own, which may have variants/ and workloads/ too.
+OF_PROJECT = ("variants/bases.toml", "workloads/", "dockerfiles/Dockerfile.j2")
+
+
 def find_root(start: Path) -> Path:
-    """Return the project folder: the nearest one, from `start` up, that has variants/ and workloads/."""
+    """Return the project folder: the nearest one, from `start` up, that has what only the project has."""
     for folder in (start, *start.parents):
-        if (folder / "variants" / "bases.toml").is_file() and (folder / "workloads").is_dir():
+        if all((folder / name).exists() for name in OF_PROJECT):
             return folder
     raise UsageError(
         file=str(start),
-        found="no folder from here up has variants/bases.toml and workloads/",
+        found=f"no folder from here up has {', '.join(OF_PROJECT[:-1])} and {OF_PROJECT[-1]}",
         todo="Run interlock inside a clone of the project.",
     )
 

@@ -29,9 +29,8 @@ def read_toml(root: Path, path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise CatalogError(file=name, found="the file is missing", todo=f"Restore it: git checkout -- {name}") from None
     except OSError as error:
-        raise CatalogError(
-            file=name, found=f"cannot be read: {error.strerror}", todo="Name a file, or shorten it."
-        ) from None
+        todo = "Allow reading it." if isinstance(error, PermissionError) else "Name a file, or shorten it."
+        raise CatalogError(file=name, found=f"cannot be read: {error.strerror}", todo=todo) from None
     except (ValueError, RecursionError) as error:  # not UTF-8, or a number of 5,000 digits
         raise CatalogError(file=name, found=f"not valid TOML: {error}", todo="Correct the syntax there.") from None
 
@@ -44,8 +43,8 @@ def read_sections(root: Path, file: str) -> dict[str, Any]:
 
 
 def _with_own(root: Path, file: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    own = root / OWN / file
-    return read_toml(root, root / file), read_toml(root, own) if own.is_file() else {}
+    own = root / OWN / file  # a link, whose errors name the user's file
+    return read_toml(root, root / file), read_toml(root, own.resolve()) if own.is_file() else {}
 
 
 def load_table(root: Path, file: str, item: type[Item]) -> dict[str, Item]:

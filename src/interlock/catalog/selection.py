@@ -16,7 +16,7 @@ CORE = "core"
 
 
 def select_names(
-    known: Mapping[str, Variant] | Mapping[str, Workload], wanted: list[str] | None, kind: str
+    known: Mapping[str, Variant] | Mapping[str, Workload], wanted: list[str] | None, kind: str, key: str = ""
 ) -> list[str]:
     """Return the wanted names in the order given, or all known ones; UsageError for one that does not exist."""
     if wanted == [CORE]:
@@ -24,25 +24,26 @@ def select_names(
     if not wanted or wanted == [EVERYTHING]:
         return list(known)
     for name in wanted:
-        require_known(known, name, kind)
+        require_known(known, name, kind, key)
     return list(dict.fromkeys(wanted))
 
 
-def named_benchmark(known: Mapping[str, Workload], text: str) -> tuple[str, str]:
+def named_benchmark(known: Mapping[str, Workload], text: str, key: str = "") -> tuple[str, str]:
     """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError for what does not exist."""
     workload, _, benchmark = text.partition("/")
-    require_known(known, workload, "workload")
-    require_known([declared.name for declared in known[workload].benchmarks], benchmark, f"benchmark of {workload}")
+    require_known(known, workload, "workload", key)
+    benchmarks = [declared.name for declared in known[workload].benchmarks]
+    require_known(benchmarks, benchmark, f"benchmark of {workload}", key)
     return workload, benchmark
 
 
-def select_benchmarks(known: Mapping[str, Workload], wanted: Sequence[str]) -> dict[str, list[str]]:
+def select_benchmarks(known: Mapping[str, Workload], wanted: Sequence[str], key: str = "") -> dict[str, list[str]]:
     """Return the benchmarks that are named as WORKLOAD/BENCHMARK, in their workload's order, by workload.
 
     A workload named without a benchmark is measured whole. UsageError for a name that does not exist.
     """
     named: dict[str, set[str]] = {}
-    for workload, benchmark in (named_benchmark(known, text) for text in wanted if "/" in text):
+    for workload, benchmark in (named_benchmark(known, text, key) for text in wanted if "/" in text):
         named.setdefault(workload, set()).add(benchmark)
     return {
         name: [declared.name for declared in known[name].benchmarks if declared.name in names]
@@ -51,7 +52,7 @@ def select_benchmarks(known: Mapping[str, Workload], wanted: Sequence[str]) -> d
     }
 
 
-def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> list[str]:
+def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None, key: str = "") -> list[str]:
     """Return the wanted VARIANT and VARIANT+MODE labels in the order given, or every variant with all of its modes.
 
     Raises UsageError for a variant or a mode that does not exist.
@@ -62,12 +63,11 @@ def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> 
     wanted = None if wanted == [EVERYTHING] else wanted
     for label in wanted or []:
         name, mode = split_label(label)
-        require_known(variants, name, "variant")
+        require_known(variants, name, "variant", key)
         modes = [declared.name for declared in variants[name].modes]
         if mode is not None and mode not in modes:
-            raise UsageError(
-                found=f"{name} has no mode '{mode}'", todo=nearest(mode, modes) if modes else "It has no modes."
-            )
+            todo = nearest(mode, modes) if modes else "It has no modes."
+            raise UsageError(key=key, found=f"{name} has no mode '{mode}'", todo=todo)
     return list(dict.fromkeys(wanted or every))
 
 

@@ -16,6 +16,8 @@ DetailKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 OF_PROCESS = "process_"
 # Stands for the number of workers in the texts of a benchmark that has a list of them.
 WORKERS = "{workers}"
+# The keys of such a benchmark, in a file.
+OF_WORKERS = {"workers", "workers_wait"}
 
 
 class Metric(Data):
@@ -89,6 +91,7 @@ def _in_files(schema: dict[str, Any]) -> None:
             "type": "boolean",
         },
     }
+    schema |= {"dependentRequired": {"workers_wait": ["workers"]}, "not": {"required": ["workers", "scaling"]}}
 
 
 class Benchmark(Data):
@@ -206,9 +209,13 @@ def _limit(limit: Any, copies: dict[str, list[str]]) -> Any:
 
 
 def _copies(benchmark: Any) -> list[Any]:
-    if not isinstance(benchmark, dict) or "workers" not in benchmark:
+    if not isinstance(benchmark, dict) or not benchmark.keys() & OF_WORKERS:
         return [benchmark]
-    name, workers = benchmark.get("name"), benchmark["workers"]
+    name, workers = benchmark.get("name"), benchmark.get("workers")
+    if workers is None:
+        raise ValueError(f"benchmark '{name}' has workers_wait, which belongs to workers = [...]")
+    if "scaling" in benchmark:
+        raise ValueError(f"benchmark '{name}' has both workers and scaling: either of them says where it is in a curve")
     if not isinstance(name, str) or WORKERS not in name:
         raise ValueError(f"benchmark '{name}' has workers, but no {WORKERS} in its name to tell its copies apart")
     counts = workers if isinstance(workers, list) else []
@@ -216,7 +223,9 @@ def _copies(benchmark: Any) -> list[Any]:
         raise ValueError(f"benchmark '{name}' has workers = {workers!r}: expected different numbers from 1 on")
     group = name.replace(WORKERS, "").strip("-")
     wait = benchmark.get("workers_wait", False)
-    rest = {key: value for key, value in benchmark.items() if key not in {"workers", "workers_wait"}}
+    if not isinstance(wait, bool):
+        raise ValueError(f"benchmark '{name}' has workers_wait = {wait!r}: expected true or false")
+    rest = {key: value for key, value in benchmark.items() if key not in OF_WORKERS}
     return [
         {**_filled(rest, str(count)), "scaling": {"name": group, "workers": count, "wait": wait}} for count in counts
     ]

@@ -48,6 +48,8 @@ from interlock.results.experiments import (
 from interlock.results.profiles import FUTEX_WAITS, FUTEX_WAKES, LOCK_CALLS, BenchmarkProfile, LockCost, Method
 
 MOST_CALLS = 4
+# Stands behind a name in the table of means.
+OTHERWISE = ", built otherwise"
 LEGEND = (
     "value: median of the blocks' figures, with its standard error. ratio: time per unit of work divided by the "
     "baseline's (or the control's), above 1 is slower. All rows of a table are fitted together, round by round, so "
@@ -347,7 +349,7 @@ def summary_section(experiment: Experiment, tables: Sequence[Table]) -> Section:
 def _summary(summary: Summary, *, built_otherwise: bool) -> tuple[str, ...]:
     number = summary.verdicts.total()
     return (
-        f"{summary.label}, built otherwise" if built_otherwise else summary.label,
+        f"{summary.label}{OTHERWISE}" if built_otherwise else summary.label,
         ratio_text(summary.ratio),
         f"{number} of {number + summary.missing}",
         *(str(summary.verdicts[verdict]) for verdict in Verdict),

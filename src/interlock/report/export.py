@@ -238,8 +238,11 @@ def write_tables(folder: Path, experiments: Iterable[Mapping[str, Sequence[Recor
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".export.", dir=folder) as temporary:
             counts = _write_all(Path(temporary), experiments)
-            for name in TABLES:
-                (Path(temporary) / file_name(name)).replace(folder / file_name(name))
+            places = {name: folder / file_name(name) for name in TABLES}
+            if folders := [place.name for place in places.values() if place.is_dir()]:
+                raise IsADirectoryError(f"{folders[0]} is a folder")  # before any file is replaced
+            for name, place in places.items():
+                (Path(temporary) / file_name(name)).replace(place)
     except OSError as error:
         raise StoreError(
             file=str(folder),

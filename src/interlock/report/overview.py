@@ -130,4 +130,4 @@ def _marks(question: OverviewQuestion, row: Row, baseline: Row | None) -> Iterat
 
 def change_text(ratio: float) -> str:
     """Return '+26 %', or '2.1x' from two times on."""
-    return f"{ratio:.1f}x" if ratio >= 2 else f"{100 * (ratio - 1):+.0f} %"
+    return f"{ratio:.1f}x" if ratio >= 2 else f"{100 * (ratio - 1):+z.0f} %"

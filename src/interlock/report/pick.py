@@ -156,7 +156,7 @@ def _costs(costs: Costs) -> str:
     if costs.max_rss_bytes is not None:
         parts = [f"{round(costs.max_rss_bytes / 1e6):+d} MB of memory per process"]
     if costs.start_s is not None and costs.start_ratio is not None:
-        parts.append(f"{costs.start_s * 1e3:+.1f} ms start-up (ratio {ratio_text(costs.start_ratio)})")
+        parts.append(f"{costs.start_s * 1e3:+z.1f} ms start-up (ratio {ratio_text(costs.start_ratio)})")
     else:
         parts.append("start-up not measured")
     if costs.image_bytes is not None:

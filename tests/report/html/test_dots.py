@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from interlock.analysis import comparison
 from interlock.report.html.dots import MOST_TICKS, Dots, answer_dots, dots_of, log_ticks
+from interlock.results.answers import Share
 from tests.builders import make_experiment, make_values, present
-from tests.reports import example, reference
+from tests.picks import make_pick
+from tests.reports import answered, example
 
 
 def chart(number: int = 0) -> Dots:
@@ -77,15 +79,29 @@ def test_it_says_in_one_sentence_what_it_shows_with_the_unit_the_rounds_and_the_
     assert ". " not in chart().says.removesuffix(".")
 
 
-def test_the_chart_beside_the_answer_has_what_it_names_and_services_first() -> None:
-    _, tables = reference("2026-11-29-a")
-    found = present(answer_dots(tables, ["cpython-3.14", "cpython-3.14t"]))
-    benchmarks = ["waitress-database", "uvicorn-json", "waitress-json-8"]
-    assert [dot.name for dot in found.rows] == [
-        f"{label} {benchmark}" for benchmark in benchmarks for label in ("cpython-3.14", "cpython-3.14t")
+def weighing(**shares: float) -> list[Share]:
+    """Return shares of benchmarks of downloads and services, whose names have `_` for `-`."""
+    named = {name.replace("_", "-"): share for name, share in shares.items()}
+    return [
+        Share(workload="service" if "-" in name else "download", benchmark=name, share=share)
+        for name, share in named.items()
     ]
+
+
+def test_the_chart_beside_the_answer_has_what_it_names_and_weighs_the_heaviest_first() -> None:
+    _, tables, opening = answered("2026-11-29-a")
+    labels, benchmarks = ("cpython-3.14", "cpython-3.14t"), ("waitress-database", "uvicorn-json", "single", "many")
+    found = present(answer_dots(tables, present(opening.pick)))
+    assert [dot.name for dot in found.rows] == [f"{label} {name}" for name in benchmarks for label in labels]
     by_name = {dot.name: dot.ratio for dot in found.rows}
-    assert by_name["cpython-3.14t waitress-json-8"] < 1 < by_name["cpython-3.14t waitress-database"]
-    alone = [table for table in tables if table.workload.name == "locks"]
-    assert len(present(answer_dots(alone, ["cpython-3.14"])).rows) == 3
-    assert answer_dots(tables, ["cpython-3.13"]) is None
+    assert by_name["cpython-3.14 many"] < 1 < by_name["cpython-3.14t many"]
+    heavier = weighing(waitress_json_8=0.1, uvicorn_json=0.1, many=0.5, single=0.2, waitress_database=0.1)
+    found = present(answer_dots(tables, make_pick(shares=heavier)))
+    benchmarks = ("many", "single", "waitress-json-8", "uvicorn-json")
+    assert [dot.name for dot in found.rows] == [f"{label} {name}" for name in benchmarks for label in labels]
+    without = [table for table in tables if table.benchmark.name != "many"]
+    assert len(present(answer_dots(without, present(opening.pick))).rows) == 6
+    fifth = present(answer_dots(without, make_pick(shares=heavier)))
+    assert fifth.rows[-1].name == "cpython-3.14t waitress-database"
+    assert answer_dots(tables, make_pick(named=["cpython-3.13"])) is None
+    assert answer_dots(tables, make_pick(shares=[])) is None

@@ -9,8 +9,10 @@ from functools import cache
 import pytest
 
 from interlock.analysis import comparison
+from interlock.report.experiment import OTHERWISE
 from interlock.report.html import page
 from interlock.report.opening import GOES_ON, NOT_KNOWN, Opening
+from interlock.results.answers import Share
 from interlock.results.journal import KILLED
 from interlock.untrusted import CONTROL
 from tests.builders import make_cell, make_experiment, present
@@ -67,10 +69,13 @@ def test_a_page_of_what_goes_on_says_so_and_loads_itself_again_and_the_last_one_
     experiment, tables = example()
     cut = experiment.model_copy(update={"ended_by": KILLED})
     text = page.page(cut, tables, goes_on=True)
-    assert re.search(r'<meta http-equiv="refresh" content="\d+">', text)
+    assert re.search(r'<noscript><meta http-equiv="refresh" content="(\d+)"></noscript>', text)
+    assert re.search(r'<html [^>]*data-reload-s="\d+"', text)
+    assert text.count('http-equiv="refresh"') == 1
     assert GOES_ON in without_scripts(text)
     assert KILLED not in without_scripts(text)
     assert 'http-equiv="refresh"' not in example_page()
+    assert 'data-reload-s="' not in example_page()
     assert GOES_ON not in example_page()
 
 
@@ -124,6 +129,33 @@ def test_rows_that_are_not_about_what_to_run_are_hidden_and_can_be_asked_for() -
     assert '<tr data-variant="cpython-3.14" ' in body
     assert 'id="all" type="checkbox"' in body
     assert 'id="all"' not in example_body()
+    assert "<noscript>" not in example_body()
+
+
+def test_a_row_that_the_answer_names_is_shown_beside_it_though_it_is_an_aside() -> None:
+    weighed = [Share(workload="locks", benchmark="uncontended", share=1)]
+    pick = make_pick(named=["cpython-2.7-pth"], shares=weighed)
+    body = without_scripts(page.page(*example(), Opening(pick, frozenset({"cpython-2.7-pth"}))))
+    answer = body[: body.index("<nav")]
+    assert re.findall(r'<li class="slower"([^>]*) data-ratio', answer) == [' data-variant="cpython-2.7-pth"']
+
+
+def test_the_filter_finds_a_variant_that_was_built_otherwise_among_the_means() -> None:
+    experiment, tables = example()
+    rows = tuple(replace(row, built_otherwise="without PGO") for row in tables[0].rows)
+    body = without_scripts(page.page(experiment, [replace(tables[0], rows=rows), *tables[1:]]))
+    means = body[body.index("<caption>Means over all benchmarks") :]
+    assert '<tr data-variant="cpython-3.14">' in means[: means.index("</table>")]
+    assert f"cpython-3.14{OTHERWISE}" in means
+
+
+def test_the_filter_holds_for_what_changed_and_is_open_whose_variant_is_in_the_second_column() -> None:
+    aside = Opening(None, frozenset({"cpython-2.7-pth"}))
+    body = without_scripts(page.page(*example(), aside))
+    changes = body[body.index('<section id="changes"') : body.index("<form")]
+    rows = re.findall(r"<tr([^>]*)><th[^>]*>[^<]*</th><td>([^<]*)</td>", changes)
+    assert {label for _, label in rows} >= {"cpython-2.7-pth", "cpython-3.14"}
+    assert [marks.split() for marks, _ in rows] == [[f'data-variant="{label}"'] for _, label in rows]
 
 
 def test_the_filter_finds_a_name_with_capitals() -> None:
@@ -177,6 +209,15 @@ def test_without_profiles_and_warnings_their_sections_are_left_out() -> None:
     for name in ("calls", "scaling"):
         assert f'id="{name}"' not in body
     assert "<p>None.</p>" in body
+
+
+def test_warnings_are_linked_though_nothing_is_recommended() -> None:
+    assert NOT_KNOWN.source == ""
+    first = example_body()[: example_body().index("<nav")]
+    assert first.count('href="#warnings"') == 1
+    experiment, tables = example()
+    quiet = without_scripts(page.page(experiment.model_copy(update={"warnings": []}), tables))
+    assert 'href="#warnings"' not in quiet
 
 
 def test_the_noise_that_the_twin_showed_is_told() -> None:

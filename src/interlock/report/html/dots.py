@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from interlock.analysis.comparison import Row, Table
 from interlock.report.experiment import comparison_text
 from interlock.report.tables import ratio_text, rounds_text, value_text
+from interlock.results.answers import Pick
 
 # Ticks of a logarithmic axis within a decade, from many to few, and how many fit on a phone without touching.
 LADDERS = ((1, 1.1, 1.2, 1.3, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
@@ -19,7 +20,7 @@ MOST_TICKS = 6
 # The space at both ends of the axis, as a ratio.
 MARGIN = 1.05
 # How many benchmarks of two variants fit on the first screen.
-MOST_TABLES = 3
+MOST_TABLES = 4
 
 
 @dataclass(frozen=True)
@@ -62,19 +63,21 @@ def dots_of(table: Table) -> Dots | None:
     return _chart(f"{table.workload.name} {table.benchmark.name}", says, [(table, row, row.label) for row in compared])
 
 
-def answer_dots(tables: Sequence[Table], labels: Sequence[str]) -> Dots | None:
-    """Return the chart beside the answer: the named rows in the first benchmarks, services first; None without any."""
-    compared = [table for table in tables if any(row.to_baseline and row.label in labels for row in table.rows)]
-    chosen = sorted(compared, key=lambda table: table.workload.kind != "service")[:MOST_TABLES]
+def answer_dots(tables: Sequence[Table], pick: Pick) -> Dots | None:
+    """Return the chart beside the answer: the named rows in what it weighs, the heaviest first; None without any."""
+    by_key = {(table.workload.name, table.benchmark.name): table for table in tables}
+    heaviest = sorted(pick.shares, key=lambda share: -share.share)
+    weighed = [by_key[key] for share in heaviest if (key := (share.workload, share.benchmark)) in by_key]
+    chosen = weighed[:MOST_TABLES]
     rows = [
         (table, row, f"{row.label} {table.benchmark.name}")
         for table in chosen
         for row in table.rows
-        if row.to_baseline and row.label in labels
+        if row.to_baseline and row.label in pick.named
     ]
     if not rows:
         return None
-    names = ", ".join(dict.fromkeys(table.workload.name for table in chosen))
+    names = ", ".join(dict.fromkeys(table.workload.name for table, _, _ in rows))
     says = f"{names}: time as a multiple of {chosen[0].baseline}'s [95\u00a0% interval]; left of 1 is faster."
     return _chart("The answer's figures", says, rows)
 

@@ -1,5 +1,5 @@
 "use strict";
-// The page's field and order hold for all rows of variants; a column's button sorts its table. Without this all is there.
+// The page's field and order hold for all rows of variants; a column's button sorts its table. Without this all is shown.
 const rows = [...document.querySelectorAll("[data-variant]")];
 const heat = document.querySelector(".heat");
 const wanted = { words: [], all: false };
@@ -83,6 +83,12 @@ document.getElementById("copy").addEventListener("click", async ({ target }) => 
   await navigator.clipboard.writeText(document.getElementById("command").textContent);
   target.textContent = "Copied";
 });
+// The page of an experiment that goes on loads itself again, until it is used.
+const { reloadS } = document.documentElement.dataset;
+if (reloadS) {
+  const timer = setTimeout(() => location.reload(), 1000 * reloadS);
+  for (const use of ["keydown", "pointerdown"]) addEventListener(use, () => clearTimeout(timer));
+}
 apply();
 goTo();
 document.documentElement.dataset.ready = Math.round(performance.now());
