@@ -81,7 +81,7 @@ def _files(programs: Sequence[Program]) -> dict[str, bytes]:
 def start_containers(client: Any, owner: str, images: dict[str, str], programs: Sequence[Program]) -> dict[str, Any]:
     """A container of each image (an id or a tag) by its name, on the last CPU alone; `engine_of` removes them."""
     if importlib.util.find_spec("pyperformance") is None:
-        pytest.skip("pyperformance is not installed: pip install 'interlock[test]'")
+        pytest.skip("pyperformance is not installed: pip install '.[test]'")
     first = next(iter(images.values()))
     volume = containers.create_instruments_volume(client, owner, first, _files(programs))
     compile_all = [PYTHON, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", PROGRAMS_AT]

@@ -1,6 +1,6 @@
 """Our build of 3.13 beside Debian's own python3.13: how many times as fast, by program. Printed, not asserted.
 
-Needs the engine, pyperformance (`pip install 'interlock[test]'`), and 20 minutes in which nothing else runs. The
+Needs the engine, pyperformance (`pip install '.[test]'`), and 20 minutes in which nothing else runs. The
 images are built if they are not there; the build with frame pointers, one in the official image's style, and
 the official image itself are beside them if they can be had. INTERLOCK_SPEED_IMAGES="ours=TAG debian=TAG
 anything=TAG ..." names images of this engine instead: all are compared with the one called debian.

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import typer
 
+from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.cli.announcing import announce, building, require_writable
+from interlock.cli import options
+from interlock.cli.announcing import announce, building, missing_of, require_writable
 from interlock.cli.main import load_command
+from interlock.cli.options import PlainConsole
+from interlock.engine.build.builds import NOT_BUILT
+from interlock.engine.host.engine import HostEngine
+from interlock.engine.protocol import BuildOptions
 from interlock.errors import StoreError, UsageError
 from interlock.measure import lock
 from interlock.results import store
+from interlock.results.experiments import Outcome, State
 from interlock.results.journal import JOURNAL_FILE
-from tests.builders import Entry, make_build_record, make_built
+from tests.builders import ROOT, Entry, make_build_record, make_built
 from tests.cli.conftest import Run
 from tests.picks import catalog_of
 
@@ -36,6 +46,43 @@ def test_a_dry_run_ends_after_what_is_said_and_json_keeps_standard_output(capsys
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "builds a" in printed.err
+
+
+def test_with_quiet_nothing_is_said_but_the_plan_of_a_dry_run_which_is_its_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place in (options.notes, options.console):
+        monkeypatch.setattr(place, "quiet", False)
+    for as_json, where in product((False, True), (options.console, PlainConsole(stderr=True, quiet=True))):
+        options.notes.quiet = True
+        announce("builds a", dry_run=False, as_json=as_json, where=where)
+        assert capsys.readouterr() == ("", "")
+        with pytest.raises(typer.Exit):
+            announce("builds a", dry_run=True, as_json=as_json, where=where)
+        printed = capsys.readouterr()
+        in_out = where is options.console and not as_json
+        assert ("builds a" in printed.out, "builds a" in printed.err) == (in_out, not in_out)
+
+
+def test_the_plan_of_a_dry_run_is_said_with_json_too(
+    entry: Entry, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    (project / "Dockerfile").write_text("FROM python:3.13-slim\n", encoding="utf-8")
+    for option in ("--json", "--quiet"):
+        code, _, err = entry("swap", "--to", "cpython-3.14", "--try", "--dry-run", option)
+        assert (code, "Dockerfile" in err) == (0, True)
+
+
+def test_what_cannot_be_built_here_is_in_no_plan(tmp_path: Path) -> None:
+    official, catalog = "official-3.13", catalogs.load(ROOT)
+    there = [make_built(name) for name in ("a", "b", "c")]
+    states = [Outcome(state=State.UNAVAILABLE, reason=reason) for reason in (NOT_BUILT, "needs a container engine")]
+    there[1:] = [make_built(name, state) for name, state in zip("bc", states, strict=True)]
+    engine: Any = SimpleNamespace(look_up=lambda *_: there)
+    assert missing_of(engine, known("abc"), list("abc"), BuildOptions(ROOT, tmp_path)) == ["b"]
+    here = HostEngine(ROOT, tmp_path)
+    assert missing_of(here, catalog, [official], BuildOptions(ROOT, tmp_path)) == []
 
 
 def known(names: str) -> Catalog:

@@ -217,6 +217,22 @@ def test_a_cache_that_cannot_be_made_is_one_sentence_with_what_to_set(
     assert failures.foreseen(NotADirectoryError(20, "Not a directory", "/elsewhere"), []).exit_code == 70
 
 
+@pytest.mark.parametrize("words", [["pick"], ["report"], ["build"]], ids=" ".join)
+def test_a_folder_that_is_gone_is_no_defect(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(
+        ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *command(), *words],
+        cwd=tmp_path / "gone",
+        # As a program that is installed, Interlock looks for no module in the current folder.
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONSAFEPATH": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (UsageError.exit_code, 1), done.stderr
+    assert not (tmp_path / "interlock").exists()  # no log
+
+
 def test_a_full_disk_is_no_defect_wherever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the cache the advice was to set XDG_CACHE_HOME, elsewhere to report a defect."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

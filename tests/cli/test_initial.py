@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tomllib
 from pathlib import Path
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from interlock.catalog.defaults import read_defaults
 from interlock.cli.initial import next_commands
-from interlock.cli.main import app
+from interlock.cli.main import OF_DEFAULTS, app
 from interlock.errors import CatalogError, InterlockError, UsageError
 from interlock.trial.own_service import OwnService
 from tests.builders import ROOT
@@ -54,6 +55,13 @@ def test_a_pyproject_gets_a_table_and_keeps_every_other_character(folder: Path, 
     assert text.startswith(before)
     assert tomllib.loads(text)["tool"]["interlock"]["trial"]["http"] == ":5000/"
     assert not (folder / "interlock.toml").exists()
+
+
+def test_where_no_file_names_a_port_the_trial_that_is_suggested_has_one_to_try(folder: Path) -> None:
+    (folder / "Dockerfile").write_text("FROM python:3.13\n")
+    assert "interlock trial ." in interlock("init")
+    trial = read_defaults(folder / "interlock.toml").trial
+    assert (trial.http, "{url}/" in str(trial.load)) == (":8000/", True)
 
 
 @pytest.mark.parametrize("name", ["interlock.toml", "pyproject.toml"])
@@ -103,6 +111,35 @@ def test_a_command_takes_the_defaults_and_a_word_of_the_command_line_wins(folder
     assert "cpython-3.14" in interlock("pick", "--workload", "startup=1")
 
 
+@pytest.mark.parametrize(
+    ("command", "text", "key"),
+    [
+        ("matrix", 'variants = ["no-such"]', "variants"),
+        ("matrix", 'variants = ["cpython-3.13+no-such"]', "variants"),
+        ("matrix", "workloads = { no-such = 1 }", "workloads"),
+        ("matrix", 'workloads = { "startup/no-such" = 1 }', "workloads"),
+        ("audit", 'variants = ["no-such"]\n[audit]\nrequirement = ["r.txt"]', "variants"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_traced_to_the_file_that_has_it(
+    folder: Path, command: str, text: str, key: str
+) -> None:
+    (folder / "interlock.toml").write_text(text)
+    (folder / "r.txt").write_text("six\n")
+    with pytest.raises(UsageError, match="no-such") as caught:
+        interlock(command)
+    assert (caught.value.file, caught.value.key) == ("interlock.toml", key)
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+@pytest.mark.parametrize("command", OF_DEFAULTS)
+def test_help_is_there_beside_a_file_that_is_wrong(folder: Path, command: str, option: str) -> None:
+    (folder / "interlock.toml").write_text("[trial]\nhealthy_within = 77\n")
+    assert ("77" in interlock(command, option)) is (command == "trial")
+    (folder / "interlock.toml").write_text("[trial\n")
+    assert "Usage:" in interlock(command, option)
+
+
 def test_what_an_experiment_was_begun_with_it_goes_on_with(folder: Path) -> None:
     (folder / "interlock.toml").write_text('variants = ["no-such"]\n')
     with pytest.raises(UsageError, match="there is no experiment 'x'"):
@@ -123,6 +160,12 @@ def test_quiet_prints_the_answer_alone_and_the_next_command_is_not_quiet(folder:
     assert (loud.stdout, quiet.stderr) == (quiet.stdout, "")
     assert "shipped" in loud.stderr
     assert CliRunner().invoke(app, ["report"]).stderr == loud.stderr
+
+
+@pytest.mark.parametrize("command", ["report", "claims"])
+def test_with_json_standard_error_has_only_errors(folder: Path, command: str) -> None:
+    result = CliRunner().invoke(app, [command, "--json"])
+    assert (bool(json.loads(result.stdout)), result.stderr) == (True, "")
 
 
 @pytest.mark.parametrize("command", ["pick", "audit", "trial", "swap", "report", "claims", "compare", "why"])

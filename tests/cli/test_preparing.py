@@ -92,9 +92,9 @@ def ready(monkeypatch: pytest.MonkeyPatch) -> Ready:
 
     def call(
         here: Machine, *, agreed: bool = True, engine: EngineName | None = None, no_packages: str = "",
-        host: Sequence[MachineCheck] = (), dry_run: bool = False,
+        host: Sequence[MachineCheck] = (), dry_run: bool = False, is_quiet: bool = False,
     ) -> Any:  # fmt: skip
-        console = PlainConsole(file=here.said, width=400)
+        console = PlainConsole(file=here.said, width=400, quiet=is_quiet)
         for module in (preparing, choosing):
             monkeypatch.setattr(module, "console", console)
         monkeypatch.delenv("DOCKER_HOST", raising=False)
@@ -245,6 +245,19 @@ def test_at_a_terminal_the_user_is_shown_the_plan_and_asked(
     assert ready(here, agreed=False)
     assert len(here.playbooks) == count
     assert "tunes" in here.said.getvalue()
+
+
+def test_where_nothing_is_printed_for_people_nobody_is_asked(monkeypatch: pytest.MonkeyPatch, ready: Ready) -> None:
+    """With --json the question was invisible, and stood in the document."""
+
+    def ask(*_args: object, **_options: object) -> bool:
+        raise AssertionError("it asked")
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr(typer, "confirm", ask)
+    here = Machine([ANSWERS], checks=[TUNING])
+    assert ready(here, agreed=False, is_quiet=True) is ANSWERS.containers
+    assert (here.playbooks, here.said.getvalue()) == ([], "")
 
 
 def test_what_the_playbook_does_not_mend_still_stands_in_the_way(ready: Ready) -> None:

@@ -93,7 +93,7 @@ def test_the_projects_own_experiments_are_compared_by_name(monkeypatch: pytest.M
     result = call("compare", "2026-11-29-a", "2026-11-29-a", "--markdown")
     assert result.exit_code == 0
     (changed,) = [line for line in result.output.splitlines() if line.startswith("changed")]
-    assert re.findall(r"\d+", changed)[:2] == ["0", "176"]
+    assert re.findall(r"\d+", changed)[:2] == ["0", "175"]
 
 
 def test_an_export_writes_every_table_into_a_folder(results: Path, tmp_path: Path) -> None:
@@ -181,13 +181,17 @@ def test_a_page_that_cannot_be_written_is_one_line(folder: Path, tmp_path: Path,
     assert str(tmp_path / "file" / "page.html") in said
 
 
-def test_a_matrix_ends_with_the_path_of_its_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("keeps_page", "name"), [(True, "report.html"), (False, "report.md")])
+def test_a_matrix_ends_with_the_path_of_its_page_or_of_a_reference_which_has_none_of_its_text(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], keeps_page: bool, name: str
+) -> None:
     experiment = make_experiment(["cpython-3.13"], cells=[make_cell("cpython-3.13")])
     store.write_json(tmp_path / "experiment.json", experiment)
-    report.write_report(tmp_path)
+    (tmp_path / "report.html").touch()  # it was there while the experiment ran
+    report.write_report(tmp_path, keeps_page=keeps_page)
     said = capfd.readouterr().out
-    assert said.splitlines()[-1] == f"Full report: {tmp_path / 'report.html'}"
-    assert (tmp_path / "report.html").is_file()
+    assert said.splitlines()[-1] == f"Full report: {tmp_path / name}"
+    assert (tmp_path / "report.html").is_file() is keeps_page
     assert (tmp_path / "report.md").is_file()
 
 

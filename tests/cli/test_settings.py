@@ -137,6 +137,22 @@ def test_references_lie_in_a_clone_and_are_measured_where_it_is_quiet(
     assert place_of_references(None) == ROOT / "results/reference"
 
 
+def test_an_experiment_that_goes_on_as_a_reference_is_one(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """At its end the page of one elsewhere was deleted."""
+    monkeypatch.setattr(noise, "of_this_machine", lambda: {0: 0.002})
+    monkeypatch.chdir(ROOT)
+    store.write_json(tmp_path / "e4" / EXPERIMENT_FILE, ended_experiment())
+    with pytest.raises(UsageError) as caught:
+        place_of_references(None, str(tmp_path / "e4"))
+    assert caught.value.key == "--resume"
+    code, said = run("matrix", "--for-reference", "--dry-run", "--resume", str(tmp_path / "e4"))
+    assert (code, str(tmp_path / "e4") in said) == (2, True)
+    for name in ("2026-11-29-a", "results/reference/2026-11-29-a"):
+        assert place_of_references(None, name) == ROOT / "results/reference"
+
+
 def test_a_dry_run_for_a_reference_keeps_no_cpu_busy(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> dict[int, float]:
         raise AssertionError("it was measured")

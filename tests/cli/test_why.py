@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import ProjectPaths
+from interlock.catalog.workloads import ADAPTED
 from interlock.cli import options, why
 from interlock.engine.host import toolchain
 from interlock.engine.host.engine import HostEngine
 from interlock.errors import StoreError, UnsupportedHereError, UsageError
 from interlock.results.experiments import EngineName
 from interlock.results.json_documents import Explained
-from tests.builders import ROOT
+from tests.builders import ROOT, make_benchmark, make_workload
 
 
 @contextmanager
@@ -37,6 +40,43 @@ def test_what_this_machine_as_the_engine_lacks_is_named_before_anything_is_built
     assert "no-such-program" in caught.value.found
     assert "some-package" in caught.value.todo
     assert built == []
+
+
+@pytest.mark.parametrize(
+    ("given", "is_quiet"),
+    [({}, False), ({"dry_run": True}, False), ({"as_json": True}, True), ({"_quiet": True}, True)],
+)
+def test_this_machine_is_prepared_as_the_options_say(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], is_quiet: bool
+) -> None:
+    """A dry run asked to change the machine, and so did one with --json, in its document."""
+
+    @contextmanager
+    def ready(*_: Any, dry_run: bool, **__: Any) -> Iterator[Any]:
+        asked.append((dry_run, options.console.quiet))
+        yield HostEngine(ROOT, ROOT / "nowhere")
+
+    asked: list[tuple[bool, bool]] = []
+    monkeypatch.setattr(why, "ready_machine", ready)
+    monkeypatch.setattr(options.notes, "quiet", "_quiet" in given)  # as the option's callback does
+    monkeypatch.setattr(toolchain, "PROFILER", (toolchain.Need("no-such-program", "some-package", "some-package"),))
+    with pytest.raises(UnsupportedHereError):
+        why.why_command("cpython-3.13", "locks/queue", **given)
+    assert (asked, options.console.quiet) == ([("dry_run" in given, is_quiet)], False)
+
+
+@pytest.mark.parametrize("kind", ADAPTED)
+def test_of_a_program_that_does_not_mark_its_work_nothing_can_be_said(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    workload = make_workload(
+        "theirs", kind=kind, program="theirs.py", benchmarks=[make_benchmark("sort", profile_metric=None)]
+    )
+    known = catalogs.load(ROOT).model_copy(update={"workloads": {"theirs": workload}})
+    monkeypatch.setattr(why, "open_project", lambda: (ProjectPaths(ROOT, ROOT / "nowhere"), known))
+    monkeypatch.setattr(why, "ready_machine", None)
+    with pytest.raises(UsageError, match=kind):
+        why.why_command("cpython-3.13", "theirs/sort")
 
 
 SHIPPED = "2026-11-26-a"

@@ -14,12 +14,12 @@ import typer
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.options import PlainConsole, console, notes
 from interlock.engine import protocol
+from interlock.engine.build.builds import NOT_BUILT
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import StoreError, UsageError
 from interlock.measure import lock
 from interlock.measure.forecast import of_builds
 from interlock.results import store
-from interlock.results.experiments import State
 
 DryRun = Annotated[
     bool,
@@ -30,11 +30,14 @@ DryRun = Annotated[
 def announce(*lines: str, dry_run: bool, as_json: bool = False, where: PlainConsole = console) -> None:
     """Say what comes; with --dry-run the command ends here.
 
-    With --json, standard output has only the document and standard error only errors, except in a dry run.
+    With --json, standard output has only the document and standard error only errors, and with --quiet nothing is
+    said, except in a dry run, whose answer is the plan.
     """
-    if as_json and not dry_run:
+    if (as_json or notes.quiet) and not dry_run:
         return
     where = notes if as_json else where
+    if dry_run:
+        where.quiet = False
     for line in (*lines, *_disturbs()):
         where.say(f"plan    {line}")
     if dry_run:
@@ -52,13 +55,13 @@ def _disturbs() -> Iterator[str]:
 def missing_of(engine: protocol.Engine, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[str]:
     """Return those of these variants that have to be built: they have no image, and could have one."""
     there = engine.look_up(known, names, options)
-    return [image.variant for image in there if image.outcome.state is not State.OK]
+    return [image.variant for image in there if image.outcome.reason == NOT_BUILT]
 
 
 def building(paths: ProjectPaths, known: Catalog, missing: Sequence[str]) -> str:
     """Return what is built, how long that takes here and how much disk it needs; or that nothing has to be built."""
     if not missing:
-        return "builds nothing: every interpreter is there"
+        return "builds nothing: every interpreter that can be built is there"
     takes = of_builds(paths, known, missing).words.removeprefix("building ")
     return f"builds {', '.join(missing)}: {takes}; {disk(paths, missing)}"
 

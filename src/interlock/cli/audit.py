@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -62,10 +62,10 @@ def audit_command(
         todo = "Give a file (interlock audit -r requirements.txt), or let `interlock init` find it."
         raise missing_option("--requirement", todo)
     selection = Selection.of(extra or [], group or [])
-    files = dependency_files.read(requirement, untrusted.read_text, Path.exists, selection)
+    files = dependency_files.read(requirement, untrusted.read_text, os.path.exists, selection)
     requested = replace(files, modules=split_names(imports) or [])
     paths, known = open_project()
-    chosen = split_names(variants) and select_names(known.variants, split_names(variants), "variant")
+    chosen = split_names(variants) and select_names(known.variants, split_names(variants), "variant", "--variants")
     containers = connect()
     options = build_options(paths)
     images = built_images(containers.look_up(known, variants_to_audit(known, chosen), options), chosen)

@@ -32,6 +32,8 @@ def foreseen(error: Exception, argv: Sequence[str]) -> InterlockError:
     if isinstance(error, OSError) and error.filename is not None and _is_about(Path(str(error.filename)), cache):
         todo = "Set XDG_CACHE_HOME or HOME to a folder of yours."
         return UsageError(file=str(cache), found=f"cannot be written: {error.strerror}", todo=todo)
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd()
+        return UsageError(found="the current folder is not there any more", todo="Change to one that is there.")
     log = keep_log(error, argv)
     where = f"The traceback is in {log}." if log else "No log could be written."
     failure = engine_failure(error)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.text import Text
 
+from interlock.analysis.pick.advice import USUAL_PORT
 from interlock.catalog.defaults import OWN_FILE, PYPROJECT, TABLE, own_table
 from interlock.catalog.project import Catalog
 from interlock.cli.options import console, open_project
@@ -84,6 +85,9 @@ def _lines(service: OwnService, variants: Sequence[str], prefix: str) -> Iterato
             yield f"http = {_quoted(f':{service.port}{service.health}')}  # {'; '.join(by)}"
         elif service.port:
             yield f"http = {_quoted(f':{service.port}/')}  # {service.port_by}; a page that answers 2xx"
+        else:
+            address = f":{USUAL_PORT}{service.health or '/'}"
+            yield f"http = {_quoted(address)}  # a guess, as no file names its port: a page that answers 2xx"
         load = f"wrk -t1 -c8 -d3s {{url}}{service.health or '/'}"
         yield f"load = {_quoted(load)}  # better: a page that people ask for"
     if service.requirement:

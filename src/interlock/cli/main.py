@@ -109,8 +109,9 @@ class LazyGroup(TyperGroup):
         name, _, rest = super().resolve_command(ctx, args)
         # A resumed experiment goes on with the options that it began with.
         if name in OF_DEFAULTS and not any(word.partition("=")[0] == "--resume" for word in rest):
-            taken = take_defaults(name, rest)
-            ctx.default_map = {name: {option: value for option, (_, value) in taken.items()}}
+            with suppress(*[InterlockError] if {"-h", "--help"} & {*rest} else []):  # help is there with a wrong file
+                taken = take_defaults(name, rest)
+                ctx.default_map = {name: {option: value for option, (_, value) in taken.items()}}
         return name, load_command(name) if name in COMMANDS else None, rest
 
 

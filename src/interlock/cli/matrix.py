@@ -23,7 +23,7 @@ from interlock.cli.images import build_variants, fail_on_failed_builds, write_ge
 from interlock.cli.options import MatrixOptions, Results, console, given_versions, open_clone, open_project, takes
 from interlock.cli.preparing import ready_machine
 from interlock.cli.progress import DecidedRows, Display, MeasureProgress
-from interlock.cli.report import PAGE_FILE, refresh_report, write_report
+from interlock.cli.report import refresh_report, write_report
 from interlock.cli.settings import (
     require_no_contradiction,
     resumed_place,
@@ -82,7 +82,7 @@ def matrix(
     Checks this machine first. Cells that fail do not stop the others. Ctrl-C ends the run and reports what is
     known so far; a second Ctrl-C stops at once.
     """
-    results = place_of_references(results, dry_run=dry_run) if for_reference else results
+    results = place_of_references(results, resume, dry_run=dry_run) if for_reference else results
     resume, results = resumed_place(resume, results, name=name)
     paths, known = open_project()
     into, began = results or paths.results, None
@@ -135,23 +135,29 @@ def matrix(
         watch = ExperimentDisplay(ending).watching
         build = partial(build_variants, machine, known, options=how)
         folder, built = StagedRun(machine, assignment, how, ending, build, watch).run(first)
-    described = write_report(folder)
+    described = write_report(folder, keeps_page=not for_reference)  # a reference's page is made from its files
     if for_reference:
-        finish_reference(folder)
+        console.say(f"next    {command_line('render')}, and docs/contribute-a-reference.md")
     if ending.exit_code:
         raise typer.Exit(ending.exit_code)
     fail_on_failed_builds(built, where.words)
     fail_on_failed_cells(folder, described)
 
 
-def place_of_references(results: Path | None, *, dry_run: bool = False) -> Path:
+def place_of_references(results: Path | None, resume: str | None = None, *, dry_run: bool = False) -> Path:
     """Return a clone's folder of references; raise outside a clone, or if this machine is too noisy for a reference.
+
+    UsageError too for an experiment to resume that is elsewhere.
 
     Measuring the noise takes a second on each CPU, which is too much for a dry run.
     """
     paths, _ = open_clone("and references are files of one")
     if results is not None:
         raise UsageError(key="--results", found="is given with --for-reference", todo="Leave one of them out.")
+    _, place = resumed_place(resume, paths.reference)
+    if place is not None and place.resolve() != paths.reference.resolve():
+        problem = f"'{resume}' is not in {paths.reference}"
+        raise UsageError(key="--resume", found=problem, todo="Leave out --for-reference.")
     if dry_run:
         return paths.reference
     noise_by_cpu = noise.of_this_machine()
@@ -159,12 +165,6 @@ def place_of_references(results: Path | None, *, dry_run: bool = False) -> Path:
     console.say(f"noise   of one value of an equal loop: {said}")
     noise.require_quiet(noise_by_cpu)
     return paths.reference
-
-
-def finish_reference(folder: Path) -> None:
-    """Remove the page, which is made from the other files, and say how the folder becomes a reference."""
-    (folder / PAGE_FILE).unlink(missing_ok=True)
-    console.say(f"next    {command_line('render')}, and docs/contribute-a-reference.md")
 
 
 def print_known(paths: ProjectPaths, settings: Settings) -> None:

@@ -74,7 +74,11 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed for the order (default: random).")]
 Profiled = Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")]
 Results = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Folder of the experiments (default: results/ of the project).")
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder of the experiments (default: results/ of the clone, else ~/.local/share/interlock/results).",
+    ),
 ]
 Variants = Annotated[
     list[str] | None, typer.Argument(metavar="VARIANT", help="Names of variants, or `core` (default: `all`).")
@@ -105,7 +109,7 @@ class MatrixOptions:
         str | None, typer.Option(metavar="X,Y", help="Workloads, WORKLOAD/BENCHMARK, or `all` (default: `core`).")
     ] = None
     quick: Annotated[
-        bool, typer.Option("--quick", help="Measure fewer rounds and values: faster, with wider intervals.")
+        bool, typer.Option("--quick", help="Measure fewer benchmarks, rounds and values: faster, with wider intervals.")
     ] = False
     rounds: Annotated[
         int | None, typer.Option(min=2, metavar="N", help="Fixed number of rounds (default: as many as needed).")
@@ -228,8 +232,11 @@ def open_clone(why: str = "and only a clone has generated files") -> tuple[proje
     return paths, known
 
 
-def experiment_folder(name: str | None, results: Path | None) -> Path:
-    """Return the folder that was named, or the user's latest; if there is none return a shipped one and say so."""
+def experiment_folder(name: str | None, results: Path | None, *, as_json: bool) -> Path:
+    """Return the folder that was named, or the user's latest; if there is none return a shipped one.
+
+    That is said, except with --json, with which standard error has only errors.
+    """
     if name is not None:
         return named_folder(name, results)
     paths = project.ProjectPaths.find()
@@ -242,7 +249,8 @@ def experiment_folder(name: str | None, results: Path | None) -> Path:
         if results is not None or not packed.has_values(shipped):
             raise
     said = f"shipped  {EXPERIMENT}: you have no results of your own yet; `interlock matrix` measures them"
-    notes.say(runnable(said))
+    if not as_json:
+        notes.say(runnable(said))
     return packed.with_values(shipped, paths.cache)
 
 

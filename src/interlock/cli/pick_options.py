@@ -61,7 +61,7 @@ class PickOptions:
             "--from",
             metavar="WHOSE",
             help="Whose figures answer: `here` (this folder's), `elsewhere` (yours outside it), `project` (shipped), "
-            "or an experiment (default: the first of the three that fits).",
+            "or an experiment of yours (default: the first of the three that fits).",
         ),
     ] = None
     why: Annotated[

@@ -71,7 +71,7 @@ def run(options: PickOptions) -> None:
         baseline=options.baseline,
         needs=tuple(map(str, options.needs or [])),
     )
-    packages = dependency_files.read(criteria.needs, untrusted.read_text, Path.exists) if options.needs else None
+    packages = dependency_files.read(criteria.needs, untrusted.read_text, os.path.exists) if options.needs else None
     paths, known = open_project()
     labels = [label for variant in known.variants.values() for label in variant.labels]
     if options.baseline is not None:

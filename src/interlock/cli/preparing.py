@@ -227,8 +227,11 @@ def _fail_on_blocking(checks: list[MachineCheck], way: str = "") -> None:
 
 
 def _user_agrees(plan: PreparationPlan, agreed: bool, *, dry_run: bool) -> bool:
-    """Say what would be done, and return whether the user agrees: by --yes, or when asked at a terminal."""
-    if not agreed and not dry_run and not sys.stdin.isatty():
+    """Say what would be done, and return whether the user agrees: by --yes, or when asked at a terminal.
+
+    Where nothing is printed for people, nobody is asked.
+    """
+    if not agreed and not dry_run and (console.quiet or not sys.stdin.isatty()):
         return False
     for line in plan.lines:
         console.say(f"plan    {line}")

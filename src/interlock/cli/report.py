@@ -134,7 +134,7 @@ def report_command(
 
     Summarises each kind of host if the folder has several experiments.
     """
-    folder = experiment_folder(experiment, results)
+    folder = experiment_folder(experiment, results, as_json=as_json)
     if output and not html:
         raise UsageError(key="--output", found="is only for the page of --html", todo="Add --html.")
     if store.has_several_experiments(folder):
@@ -192,7 +192,7 @@ def claims_command(
     Exits with 1 if the experiment shows no effect, or the opposite effect, for a required claim.
     """
     published = project.load_claims(Path.cwd() if file else ProjectPaths.find().root, file)
-    folder = experiment_folder(experiment, results)
+    folder = experiment_folder(experiment, results, as_json=as_json)
     contents = _contents(folder)
     described, checked = contents.experiment, claims.evaluate(published, contents)
     if as_json:
@@ -258,15 +258,16 @@ def _contents(folder: Path) -> Contents:
     return Contents(described, *store.read_cells(folder, described))
 
 
-def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
+def write_report(folder: Path, *, as_json: bool = False, keeps_page: bool = True) -> Experiment:
     """Write report.md and report.html into the experiment's folder; print it in short.
 
-    With `as_json` the whole report is printed as JSON instead. After printing, StoreError if a file cannot be written.
+    Without `keeps_page` report.html, which was there while it ran, is removed. With `as_json` the whole report is
+    printed as JSON instead. After printing, StoreError if a file cannot be written.
     """
     described, tables, opening = data = load_experiment(folder)
     written: Path | StoreError
     try:
-        written = _write_files(data, folder, goes_on=False)
+        written = _write_files(data, folder, goes_on=False, keeps_page=keeps_page)
     except StoreError as error:
         written = error
     if as_json:
@@ -287,11 +288,15 @@ def refresh_report(folder: Path) -> None:
         console.say(f"report  {written}: what is known so far")
 
 
-def _write_files(data: ReportData, folder: Path, *, goes_on: bool) -> Path:
+def _write_files(data: ReportData, folder: Path, *, goes_on: bool, keeps_page: bool = True) -> Path:
     """Write an experiment's report into its folder, and return the file for a person to open."""
     described, tables, opening = data
-    write_atomically(folder / "report.md", report.markdown(described, tables, opening, goes_on=goes_on))
-    return _write_page(data, folder / PAGE_FILE, goes_on=goes_on)
+    text = folder / "report.md"
+    write_atomically(text, report.markdown(described, tables, opening, goes_on=goes_on))
+    if keeps_page:
+        return _write_page(data, folder / PAGE_FILE, goes_on=goes_on)
+    (folder / PAGE_FILE).unlink(missing_ok=True)
+    return text
 
 
 def _write_page(data: ReportData, path: Path, *, goes_on: bool = False) -> Path:

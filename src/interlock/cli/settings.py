@@ -30,10 +30,11 @@ def settings_from(
     known: Catalog, options: MatrixOptions, results: Path | None = None, budget: str | None = None
 ) -> Settings:
     """Return the settings that the options alone ask for; UsageError for a name that does not exist."""
-    labels = selection.select_labels(known.variants, split_names(options.variants) or [CORE])
+    labels = selection.select_labels(known.variants, split_names(options.variants) or [CORE], "--variants")
     wanted = split_names(options.workloads) or [CORE]
-    benchmarks = selection.select_benchmarks(known.workloads, wanted)
-    workloads = selection.select_names(known.workloads, [name.partition("/")[0] for name in wanted], "workload")
+    benchmarks = selection.select_benchmarks(known.workloads, wanted, "--workloads")
+    names = [name.partition("/")[0] for name in wanted]
+    workloads = selection.select_names(known.workloads, names, "workload", "--workloads")
     least, limit = planned_rounds(options.quick, options.rounds)
     asked = Settings(
         quick=options.quick,

@@ -22,6 +22,7 @@ from interlock.cli.options import (
     Results,
     console,
     named_folder,
+    notes,
     open_project,
     quiet,
 )
@@ -74,6 +75,9 @@ def why_command(
     """
     paths, known = open_project()
     workload, name = selection.named_benchmark(known.workloads, benchmark)
+    if known.workloads[workload].is_adapted:
+        problem = f"{workload} is of the kind '{known.workloads[workload].kind}', whose programs do not mark their work"
+        raise UsageError(found=problem, todo="Name a benchmark of another kind.")
     labels = selection.select_labels(known.variants, [variant, *([against] if against else [])])
     unit = known.workloads[workload].unit
     if of is not None:
@@ -85,7 +89,10 @@ def why_command(
     project.require_programs(paths.root, [known.workloads[workload]])
     require_writable(results or paths.results)
     variants = list(dict.fromkeys(split_label(label)[0] for label in labels))
-    with quiet(as_json), ready_machine(paths, known, True, agreed=False, engine=engine, as_root=as_root) as machine:
+    with (
+        quiet(as_json or notes.quiet),
+        ready_machine(paths, known, True, agreed=False, engine=engine, as_root=as_root, dry_run=dry_run) as machine,
+    ):
         if refused := machine.cannot(Feature.STACKS):  # before anything is built
             raise refused
         options = build_options(paths)

@@ -17,10 +17,10 @@ def own_dockerfile(folder: Path) -> OwnDockerfile | None:
     """Return this folder's Dockerfile, and what its trial needs beside the user's own defaults; None without one."""
     try:
         service = find_service(folder)
+        table = own_table(folder)
+        own = read_defaults(table).trial if table else TrialDefaults()
     except InterlockError:  # `trial` says what is wrong with it
         return None
-    table = own_table(folder)
-    own = read_defaults(table).trial if table else TrialDefaults()
     file = own.file or service.file
     if not file:
         return None

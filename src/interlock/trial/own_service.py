@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import ReusedAnchorWarning
 
 from interlock import untrusted
 from interlock.catalog.defaults import PYPROJECT
@@ -19,6 +21,7 @@ from interlock.errors import CatalogError, InterlockError
 from interlock.swap.files import COMPOSE_FILES, DOCKERFILES
 from interlock.swap.instructions import Instruction, parse_instructions
 from interlock.swap.writing import read_file
+from interlock.swap.yaml_files import FAILURES
 
 LOCKS = ("pylock.toml", "uv.lock", "poetry.lock", "requirements.txt")
 # Frameworks that answer a GET at some path without any code of the user; for others `/` is tried.
@@ -27,6 +30,7 @@ FRAMEWORKS = (
     "datasette", "wagtail", "django", "fastapi", "flask", "starlette", "litestar", "quart", "sanic", "falcon",
     "aiohttp", "tornado", "pyramid", "bottle",
 )  # fmt: skip
+PORT = re.compile(r"\d{1,5}")
 PORT_OF_COMMAND = re.compile(r"(?:--port[= ]|--bind[= ]\S*?:|-b \S*?:|0\.0\.0\.0:|http\.server )(\d{2,5})\b")
 HEALTH = re.compile(r"https?://[\w.\[\]]+:(\d{2,5})(/[^\s\"'|;)\\]*)")
 
@@ -68,7 +72,7 @@ def _of_dockerfile(path: Path) -> dict[str, Any]:
     # The last stage's. Of several ports it is the one in its health check or command, else the first.
     exposed = [each.arguments for each in instructions if each.keyword == "EXPOSE"][-1:]
     numbers = [word.text.partition("/")[0] for arguments in exposed for word in arguments]
-    ports = [int(number) for number in numbers if number.isdigit()]
+    ports = [int(number) for number in numbers if PORT.fullmatch(number)]
     if not ports or facts.get("port") in ports:
         return facts
     return facts | {"port": ports[0], "port_by": f"EXPOSE of {path.name}"}
@@ -89,9 +93,11 @@ def _of_compose(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        document = YAML(typ="safe", pure=True).load(read_file(path))
-    except YAMLError as error:
-        said = str(error).splitlines()[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReusedAnchorWarning)  # else it is printed
+            document = YAML(pure=True).load(read_file(path))  # for a round trip: it takes compose's own tags
+    except (*FAILURES, RecursionError) as error:
+        said = f"{type(error).__name__} {error}".splitlines()[0]
         raise CatalogError(file=path.name, found=f"not valid YAML: {said}", todo="Correct it there.") from None
     services = document.get("services") if isinstance(document, dict) else None
     for name, service in services.items() if isinstance(services, dict) else ():
@@ -108,7 +114,7 @@ def _ports(service: Mapping[str, Any], where: str) -> dict[str, Any]:
     listed = service.get("ports")
     for port in listed if isinstance(listed, list) else ():
         inside = str(port.get("target", "") if isinstance(port, dict) else port).rpartition(":")[2].partition("/")[0]
-        if inside.isdigit():
+        if PORT.fullmatch(inside):
             facts = {"port": int(inside), "port_by": where}
             break
     check = service.get("healthcheck")
@@ -123,7 +129,7 @@ def _dependencies(folder: Path) -> tuple[str, frozenset[str]]:
     for name in (*LOCKS[:1], *pylocks, *LOCKS[1:], PYPROJECT):
         if (folder / name).is_file():
             try:
-                read = dependency_files.read([str(folder / name)], untrusted.read_text, Path.exists)
+                read = dependency_files.read([str(folder / name)], untrusted.read_text, os.path.exists)
             except InterlockError:  # `audit` says what is wrong with it
                 continue
             return name, frozenset(line.name for line in read.here().lines)

@@ -52,7 +52,7 @@ class Variants:
         for name in (split_label(label)[0] for label in chosen):
             if name != selection.EVERYTHING:
                 require_known(known, name, "variant", "--variants")
-        return selection.select_labels(known, list(chosen))
+        return selection.select_labels(known, list(chosen), "--variants")
 
     def _ready(self) -> list[str]:
         usual = usual_variants(self.known.variants)
