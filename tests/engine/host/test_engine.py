@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from interlock.catalog import project as catalogs
 from interlock.engine import finding
 from interlock.engine.host import memory, toolchain
 from interlock.engine.host.account import MYSELF
-from interlock.engine.host.engine import HostEngine, HostWorkspace, runs
+from interlock.engine.host.engine import HostEngine, HostWorkspace, open_folders, runs
 from interlock.engine.host.features import ONLY_IN_CONTAINERS
 from interlock.engine.ownership import Life
 from interlock.engine.protocol import BuildOptions, Feature, Needs, Surroundings
@@ -48,6 +49,19 @@ def test_the_cells_of_an_experiment_are_in_a_folder_of_its_own_in_memory_and_are
     engine.clean_up(OWNER)
     assert not workspace.memory.exists()
     assert not list(runs(tmp_path / "cache").iterdir())
+
+
+def test_folders_that_a_workload_has_closed_are_opened_and_what_links_lead_to_stays(
+    tmp_path: Path,
+) -> None:
+    outside, closed = tmp_path / "outside", tmp_path / "run/scratch/closed"
+    outside.mkdir(mode=0o555)
+    (closed / "below").mkdir(parents=True, mode=0o555)
+    (closed / "link").symlink_to(outside)
+    closed.chmod(0o555)
+    open_folders(tmp_path / "run")
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (closed, closed / "below", outside)]
+    assert modes == [0o700, 0o700, 0o555]
 
 
 def test_a_folder_that_cannot_be_removed_is_named_and_its_owner_stays_known(

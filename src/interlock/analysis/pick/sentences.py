@@ -151,7 +151,7 @@ def _start_text(costs: Costs) -> str:
         return "same start-up"
     if ratio.high is None or ratio.low <= 1 <= ratio.high:
         return "start-up undecided"
-    return f"{costs.start_s * 1e3:+.1f} ms start-up"
+    return f"{costs.start_s * 1e3:+z.1f} ms start-up"
 
 
 def provenance(pick: Pick) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,20 @@ class HostEngine:
             sandbox.end_all_in(folder)
         profiler.remove_cgroups(f"{memory.name_of(owner)}.")
         for folder in (*folders, runs(self.cache) / owner):
+            open_folders(folder)
             shutil.rmtree(folder, ignore_errors=True)
             if folder.exists():
                 todo = f"Remove it: chmod -R u+rwX {folder}; rm -r {folder}"
                 raise EngineError(file=str(folder), found="the folder cannot be removed", todo=todo)
+
+
+def open_folders(folder: Path) -> None:
+    """Let their owner change all folders below this one: a workload may leave some that nobody can write to."""
+    for place, names, _ in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            if not path.is_symlink():
+                with suppress(OSError):
+                    path.chmod(stat.S_IRWXU)
 
 
 def runs(cache: Path) -> Path:
