@@ -148,6 +148,8 @@ def test_check_of_a_digest_needs_an_engine(run: Entry, file: Path) -> None:
         (["FOLDER", "--to", "cpython-3.14", "--stage", "app"], 2, "--stage"),
         (["FILE", "--revert", "--try"], 2, "--try"),
         (["--to", "cpython-3.14"], 7, "Dockerfile: "),
+        (["A" * 300, "--to", "cpython-3.14"], 7, "A" * 300),
+        (["FILE/x", "--to", "cpython-3.14", "--write"], 7, "Dockerfile/x: "),
     ],
 )
 def test_bad_input_is_one_sentence_and_leaves_the_file(
@@ -168,7 +170,44 @@ def test_the_file_is_dockerfile_without_a_name_and_others_are_suggested(
     monkeypatch.chdir(tmp_path)
     assert run("--to", "cpython-3.14t")[1].startswith("--- Dockerfile\n")
     file.rename(tmp_path / "compose.yaml")
-    assert "interlock swap compose.yaml" in run("--to", "cpython-3.14t")[2]
+    assert "interlock swap compose.yaml --to cpython-3.14t" in run("--to", "cpython-3.14t")[2]
+    assert "interlock swap compose.yaml --revert" in run("--revert")[2]
+
+
+def test_a_folder_that_may_not_be_read_is_one_sentence(run: Entry, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    def refuse(_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", refuse)
+        code, out, err = run(file.parent, "--to", "cpython-3.14t")
+    assert (code, out, err.count("\n")) == (7, "", 1)
+    assert err.startswith(f"error: {file.parent}: ")
+
+
+def test_commands_that_are_printed_can_be_run_as_they_are(
+    run: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file, program = tmp_path / "a b" / "Dockerfile", ".nox/matrix/bin/interlock"
+    file.parent.mkdir()
+    file.write_text("FROM python:3.12 AS x\nFROM python:3.12 AS y\n")
+    monkeypatch.setattr("interlock.results.commands._executable", lambda: program)
+    _, _, err = run(file, "--to", "cpython-3.14t", "--stage", "x", "--write", "--local")
+    assert f"`{program} swap '{file}' --revert --write --stage x`" in err
+    _, _, err = run(file, "--check", "--to", "cpython-3.13", "--stage", "x")
+    assert f" {program} swap '{file}' --to cpython-3.13 --stage x --write" in err
+
+
+def test_a_stage_that_shares_its_arg_is_told_so_when_it_is_to_be_reverted_alone(run: Entry, file: Path) -> None:
+    file.write_text("ARG BASE=python:3.12\nFROM $BASE AS a\nFROM $BASE AS b\nFROM node AS c\n")
+    original = run(file, "--revert", "--stage", "a")[2]
+    run(file, "--to", "cpython-3.14t", "--write", "--local")
+    code, out, err = run(file, "--revert", "--stage", "a", "--write")
+    assert (code, out) == (1, "")
+    assert " ARG " in err
+    assert "--stage" in err
+    assert " ARG " not in original + run(file, "--revert", "--stage", "c")[2]
+    assert run(file, "--revert", "--write")[0] == 0
 
 
 def test_in_a_folder_of_its_own_the_project_is_where_the_command_was_installed_from(

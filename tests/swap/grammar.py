@@ -14,6 +14,7 @@ IMAGES = [
     "${R:-python}:3.12",
     "$IMAGE",
     "${IMAGE}",
+    "${IMAGE%-*}",
     '"python:3.12-slim"',
 ]
 OTHERS = ["debian:trixie-slim", "scratch", "gcr.io/distroless/python3-debian12", "node:22"]
@@ -38,7 +39,14 @@ BODIES = [
     "WORKDIR /app",
     "RUN echo '\\n' \"#\" # not a comment",
 ]
-HEADS = ["ARG V=3.12", "ARG IMAGE=python:3.12-slim", "ARG IMAGE='python:3.12' V=3.12", "ARG R", "# a comment", ""]
+HEADS = [
+    "ARG V=3.12",
+    "ARG IMAGE=python:3{cut}.12-slim",
+    "ARG IMAGE='python:3.12{cut}' V=3.{cut}12",
+    "ARG R",
+    "# a comment",
+    "",
+]
 
 
 @st.composite
@@ -49,7 +57,8 @@ def grammatical(draw: st.DrawFn) -> str:
     lines += [f"#  escape = {escape}"] if escape == "`" or draw(st.booleans()) else []
     # The last one: the parser in the package `dockerfile` is older than this directive.
     lines += draw(st.lists(st.just("#check=skip=all"), max_size=1))
-    lines += draw(st.lists(st.sampled_from(HEADS), max_size=3))
+    cuts = st.sampled_from(["", f"{escape}\n", f"{escape} \n# between\n\n"])
+    lines += [head.replace("{cut}", draw(cuts)) for head in draw(st.lists(st.sampled_from(HEADS), max_size=3))]
     blank = st.sampled_from([" ", " ", "\t", "  "])
     follow = [f"{escape}\n  ", f"{escape} \t\n# between\n    ", f"{escape}\n\n\t"]
     for number in range(draw(st.integers(1, 4))):

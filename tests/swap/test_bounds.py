@@ -102,6 +102,12 @@ YAML = {
     + "".join(f"b{n}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(60))
     + SERVICES
     + " a: {image: 'python:3.12', command: *a60}\n",
+    "merges of merges": SERVICES
+    + " a0: &a0 {image: 'python:3.12'}\n"
+    + "".join(f" a{n + 1}: &a{n + 1} {{<<: *a{n}}}\n" for n in range(2500)),
+    "merges of many keys": f"a: &a {{{', '.join(f'k{n}: 1' for n in range(4000))}}}\n{SERVICES}"
+    + "".join(f" a{n}: {{<<: *a}}\n" for n in range(2400))
+    + " b: {image: 'python:3.12'}\n",
     "containers": "apiVersion: v1\nkind: Pod\nspec:\n containers:\n"
     + "".join(f"  - {{name: a{n}, image: 'python:3.12'}}\n" for n in range(2300)),
     "steps": "steps:\n" + "".join(f"  - {{name: 'python:3.12', args: [a{n}]}}\n" for n in range(2300)),

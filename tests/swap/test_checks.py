@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.swap.checks import PlacedLine, name_with_tag
+from interlock.errors import SwapError
+from interlock.swap.checks import PlacedLine, name_with_tag, placed_lines
 from interlock.swap.dockerfile import read_dockerfile
 
 TAG = "localhost/interlock/python:3.14t-trixie"
@@ -70,3 +71,19 @@ def test_in_a_namespace_of_a_teams_own_an_image_is_known_by_the_comment_of_a_swa
     assert placed("registry:5000/team/other:3.14t-trixie", swapped=True).tag is None
     assert problem(image, TAG, "sha256:1", swapped=True) == problem(image, None, "sha256:1", swapped=True) == ""
     assert image in problem(image, TAG, "sha256:1")
+
+
+def refusal(folder: Path, *, every: bool) -> SwapError:
+    with pytest.raises(SwapError) as refused:
+        placed_lines(folder, None, every=every)
+    return refused.value
+
+
+def test_where_no_line_can_be_checked_the_reason_is_told(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM node:22\n")
+    assert refusal(tmp_path, every=True).file == refusal(tmp_path, every=False).file == str(tmp_path)
+    assert "--to" in refusal(tmp_path, every=False).todo
+    assert "--to" not in str(refusal(tmp_path, every=True))
+    (tmp_path / "values.yaml").write_text("a:\n  image: python:3.12\n")
+    assert refusal(tmp_path, every=True).file == f"{tmp_path}/values.yaml:2"
+    assert refusal(tmp_path, every=False).file == str(tmp_path)

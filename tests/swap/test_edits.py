@@ -104,14 +104,51 @@ def test_an_arg_that_says_something_to_another_stage_stays() -> None:
     assert "ARG B=python:3.12\n" in text_after(derived)
 
 
+@pytest.mark.parametrize("word", ["${B%-*}", "${B%%-slim}", "${B#docker.io/}", "${B/-slim/}", "${B:+python:3.12}"])
+def test_an_arg_whose_value_a_from_line_changes_stays(word: str) -> None:
+    text = f"ARG B=python:3.12-slim\nFROM {word}\n"
+    result = swapped_dockerfile(text, PLAIN, None, paths=False)
+    assert result.text == f"ARG B=python:3.12-slim\n# interlock: was {word}\nFROM {PLAIN.reference}\n"
+    assert [one.line for one in result.warnings if one.text.endswith("depends on B")] == [2]
+    assert reverted_file("D", result.text) == text
+
+
+UV = "FROM ghcr.io/astral-sh/uv:python3.12-bookworm "
+
+
+@pytest.mark.parametrize(
+    ("text", "added"),
+    [
+        ("\nRUN uv sync\n", 2),
+        ("\\\n AS a\n", 3),
+        ("", None),
+        ("\\\n", None),
+        ("\\ \n# c\n\n", None),
+        ("\\\n\\\n", None),
+    ],
+)
+def test_uv_is_added_below_a_from_line_that_ends(text: str, added: int | None) -> None:
+    after = text_after(UV + text)
+    lines = [number for number, line in enumerate(after.split("\n")) if line.startswith("COPY --from=ghcr")]
+    assert lines == ([added + 1] if added else [])
+    assert reverted_file("D", after) == UV + text
+
+
 def test_a_default_in_the_from_line_stays_a_default() -> None:
     assert text_after("FROM ${B:-python:3.12}\n").endswith(f"FROM ${{B:-{PLAIN.reference}}}\n")
 
 
-def test_an_image_over_two_lines_comes_back_as_it_was() -> None:
-    text = "FROM python:3.\\\n12-slim AS a\n"
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("FROM python:3.\\\n12-slim AS a\n", "FROM {} AS a"),
+        ("ARG B=python:3.12\\\n-slim C=1\nFROM ${B}\n", "ARG B={} C=1"),
+        ("ARG B='python:3.12\\\n# c\n-slim'\nFROM ${B}\n", "ARG B='{}'"),
+    ],
+)
+def test_an_image_over_several_lines_comes_back_as_it_was(text: str, line: str) -> None:
     after = text_after(text)
-    assert f"\nFROM {PLAIN.reference} AS a\n" in after
+    assert f"\n{line.format(PLAIN.reference)}\n" in after
     assert reverted_file("D", after) == text
 
 
@@ -200,6 +237,42 @@ def test_a_shared_arg_comes_back_with_all_of_its_stages() -> None:
     after = text_after(text)
     assert reverted_file("D", after, "a") == after
     assert reverted_file("D", after) == text
+    with_paths = "ARG B=python:3.12 P=python3.12\nFROM $B AS a\nRUN python3.12\nFROM $B AS b\nRUN python3.12\n"
+    both = text_after(with_paths, FREE, paths=True)
+    assert reverted_file("D", both, "a") == both
+    assert reverted_file("D", both) == with_paths
+    own = text_after(both, PLAIN, "a", paths=True)
+    assert own.splitlines() == [
+        "# interlock: was B=python:3.12",
+        "# interlock: paths were python3.12",
+        f"ARG B={FREE.reference} P=python3.13",
+        "# interlock: was $B",
+        f"FROM {PLAIN.reference} AS a",
+        "# interlock: paths were python3.12",
+        "RUN python3.13",
+        "FROM $B AS b",
+        "# interlock: paths were python3.12",
+        "RUN python3.14t",
+    ]
+    assert reverted_file("D", own) == with_paths
+
+
+def test_a_stage_is_not_reverted_to_an_arg_that_stays_swapped() -> None:
+    text = "ARG B=python:3.12-slim\nFROM $B AS a\nFROM ${B%-*} AS b\nRUN python3.12\n"
+    after = text_after(text, FREE, paths=True)
+    assert reverted_file("D", after, "b") == after
+    first = reverted_file("D", after, "a")
+    assert first.startswith("ARG B=python:3.12-slim\nFROM $B AS a\n# interlock: was ${B%-*}\n")
+    assert reverted_file("D", first, "b") == reverted_file("D", after) == text
+
+
+def test_a_stage_whose_arg_stays_swapped_is_swapped_again_from_its_original() -> None:
+    text = "ARG B=python:3.12\nFROM $B AS a\nRUN python3.12\nFROM $B AS b\n"
+    after = text_after(text_after(text, FREE, "a", paths=True), FREE, "b", paths=True)
+    assert f"ARG B={FREE.reference}\n" in after
+    again = text_after(after, PLAIN, "a", paths=True)
+    assert f"FROM {PLAIN.reference} AS a\n# interlock: paths were python3.12\nRUN python3.13\n" in again
+    assert reverted_file("D", again) == text
 
 
 def test_what_was_added_since_the_swap_stays() -> None:

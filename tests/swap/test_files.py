@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from interlock.errors import SwapError
 from interlock.swap import yaml_files
 from interlock.swap.caveats import Weight
+from interlock.swap.copied import beside
 from interlock.swap.files import (
+    PlannedFile,
     lines_to_swap,
     reverted_file,
     swapped_file,
@@ -271,6 +274,16 @@ BOMB = "services:\n  a0: &a0 {image: python:3.13-slim}\n" + "".join(
         ("compose.yaml", "%YAML 9.9\n---\nservices: {}\n"),
         ("compose.yaml", "services: " + "[" * 5000),
         ("compose.yaml", "services: " + "{<<: " * 400 + "{}" + "}" * 400 + "\n"),
+        (
+            "compose.yaml",
+            "services:\n  a0: &a0 {image: python:3.13-slim}\n"
+            + "".join(f"  a{n}: &a{n} {{<<: *a{n - 1}}}\n" for n in range(1, 700)),
+        ),
+        (
+            "compose.yaml",
+            f"{BOMB}  key: {{image: python:3.13-slim, ? *a6 : 1}}\n",
+        ),
+        ("compose.yaml", f"services:\n  a:\n    image: python:3.13-slim\n    x:\n      {'? - ' * 150}\n"),
         ("compose.yaml", "services:\n" + "".join(f"  s{n}:\n    image: python:3.13-slim\n" for n in range(200))),
         ("Dockerfile", "FROM python:3.13-slim AS a\n" * 490),
         ("Dockerfile", "FROM python:3.13-slim\n" + "RUN echo\n" * 1990),
@@ -295,6 +308,43 @@ def test_what_grows_when_it_is_read_takes_two_seconds_at_most_or_is_refused(file
     assert time.process_time() - start < 2
 
 
+def test_brackets_in_strings_and_comments_nest_nothing() -> None:
+    steps = '        echo -e "\\e[32mstep\\e[0m"\n        # [[[[\n' * 101
+    text = f"on: push\njobs:\n  t:\n    container: python:3.13-slim\n    steps:\n    - run: |\n{steps}"
+    swapped = after("ci.yml", text)
+    assert PLAIN.reference in swapped
+    assert reverted_file("ci.yml", swapped) == text
+
+
+@pytest.mark.parametrize(("levels", "is_read"), [(200, True), (201, False)])
+def test_brackets_are_read_to_a_depth_of_200(levels: int, is_read: bool) -> None:
+    inner = levels - 2
+    text = f"# {']' * 300}\nservices: {{a: {{image: 'python:3.13', x: {'[' * inner}{']' * inner}}}}}\n"
+    with nullcontext() if is_read else pytest.raises(SwapError, match=r"compose\.yaml"):
+        assert PLAIN.reference in after("compose.yaml", text)
+
+
+def test_a_merged_image_is_that_of_the_first_mapping_that_has_one() -> None:
+    text = (
+        "x-a: &a {tty: true}\nx-b: &b {image: python:3.11}\nx-c: &c {<<: *a, image: python:3.12}\n"
+        "services:\n  s: {<<: [*a, *c, *b]}\n"
+    )
+    assert [one.image for one in lines_to_swap("compose.yaml", text, None)] == ["python:3.12"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_dockerfile"),
+    [("Dockerfile", True), ("build.docker", True), ("x.txt", True), ("Dockerfile.yaml", False), ("d.json", False)],
+)
+def test_whatever_is_swapped_as_a_dockerfile_is_tried_as_one(name: str, is_dockerfile: bool) -> None:
+    assert PlannedFile(Path(name), "", "").is_dockerfile is is_dockerfile
+
+
+def test_a_link_to_itself_is_no_file_beside_a_dockerfile(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("a")
+    assert beside(tmp_path / "Dockerfile")("a") is None
+
+
 def test_yaml_that_the_parser_gives_up_on_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of comments that meet, as fuzzing found it; the text was one of 41,000 and is not known."""
 
@@ -313,11 +363,14 @@ def test_yaml_that_the_parser_gives_up_on_is_refused_with_a_sentence(monkeypatch
         f"FROM python:3.13-slim\nCOPY --from={'9' * 5000} /a /b\n",
         f"FROM python:3.13-slim\nRUN pip install uv==0.{'9' * 5000}\n",
         "FROM python:3.13-slim\nCOPY --from=² /a /b\n",
+        "FROM python:3.13-slim\nCOPY . .\nRUN pip install .\n",
     ],
 )
-def test_a_number_of_5000_digits_is_none(text: str) -> None:
+@pytest.mark.parametrize("sign", [">=", "^"])
+def test_a_number_of_5000_digits_is_none(text: str, sign: str) -> None:
+    project = f"[project]\nrequires-python = '{sign}3.{'9' * 5000}'\n"
     with suppress(SwapError):
-        swapped_file("Dockerfile", text, PLAIN, None, paths=True)
+        swapped_file("Dockerfile", text, PLAIN, None, paths=True, beside=lambda _: project)
 
 
 @pytest.mark.parametrize(

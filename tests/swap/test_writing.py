@@ -69,6 +69,14 @@ def test_a_file_system_without_attributes_is_no_error(tmp_path: Path, monkeypatc
     assert (tmp_path / "file").read_text() == "new"
 
 
+def test_a_system_without_attributes_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As macOS, where Python has no such function."""
+    (tmp_path / "file").write_text("old")
+    monkeypatch.delattr(os, "listxattr")
+    replace(tmp_path / "file", "new")
+    assert (tmp_path / "file").read_text() == "new"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_the_owner_stays(tmp_path: Path) -> None:
     file = tmp_path / "file"
@@ -242,3 +250,21 @@ def test_what_a_killed_swap_left_is_no_file_to_swap_and_goes(tmp_path: Path) -> 
     remove_temporaries(tmp_path)
     assert set(tmp_path.iterdir()) == set(kept[:2])
     assert DOCKERFILE.fullmatch(kept[1].name), "a file of a user's own"
+
+
+def test_what_may_not_be_looked_at_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = Path.lstat
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    for name in ("closed", "open"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Dockerfile").write_text("FROM python:3.12-slim\n")
+    closed = tmp_path / "closed" / "Dockerfile"
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "lstat", lambda path: refuse() if path == closed else look(path))
+        assert [*find_files(tmp_path)] == [tmp_path / "open" / "Dockerfile"]
+        for function in ("listdir", "scandir"):
+            patched.setattr(os, function, refuse)
+        remove_temporaries(closed)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +21,7 @@ from interlock.cli.options import notes as remarks
 from interlock.cli.swap_target import resolve, target_of
 from interlock.engine.docker import connect
 from interlock.errors import StoreError, SwapError, UsageError, missing_option
+from interlock.results.commands import command_line, option_words
 from interlock.results.json_documents import CheckedLine, SwapCaveat, Swapped, SwappedFile, SwapVersion
 from interlock.swap import checks, files
 from interlock.swap.caveats import Caveat, Weight, by_weight
@@ -85,13 +88,14 @@ def swap_command(
 
     Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI.
     """
-    given = {"--to": to, "--write": write, "--revert": revert, "--check": check_only, "--paths": paths}
-    _check_options({**given, "--local": local, "--try": try_it})
+    given = {"to": to, "stage": stage, "write": write, "revert": revert, "check": check_only, "paths": paths}
+    given |= {"try": try_it, "local": local}
+    _check_options(given)
     if dry_run and not try_it:
         problem = "is for --try: without it a swap builds nothing, and without --write it writes nothing"
         raise UsageError(key="--dry-run", found=problem, todo="Leave it out.")
     notes.as_json, notes.quiet = as_json, as_json or remarks.quiet  # with --json standard error has only errors
-    place = _place(file)
+    place = _place(file, given)
     if place.is_dir() and stage is not None:
         raise UsageError(key="--stage", found=f"works on one file, but {place} is a folder", todo="Give the file.")
     if write:
@@ -121,7 +125,8 @@ def swap_command(
                 _try(made, dry_run=dry_run)
             return of_all
 
-        then = f"`interlock swap {place} --revert --write` reverts it."
+        back = command_line("swap", str(place), *option_words({"revert": True, "write": True, "stage": stage}))
+        then = f"`{back}` reverts it."
         _apply(place, plan(place, swapped, on_file=_Looking()), write, ready, then)
 
 
@@ -139,9 +144,9 @@ class _Looking:
 
 # The options with which each of these cannot be combined.
 EXCLUDED = {
-    "--try": ("--revert", "--check"),
-    "--revert": ("--to", "--check", "--paths"),
-    "--check": ("--write", "--paths", "--local"),
+    "try": ("revert", "check"),
+    "revert": ("to", "check", "paths"),
+    "check": ("write", "paths", "local"),
 }
 
 
@@ -149,20 +154,26 @@ def _check_options(given: Mapping[str, object]) -> None:
     """Raise UsageError for options that exclude each other."""
     for option, others in EXCLUDED.items():
         if given[option] and any(given[other] for other in others):
-            *most, last = others
+            *most, last = (f"--{other}" for other in others)
             problem = f"cannot be combined with {', '.join(most)} or {last}"
-            raise UsageError(key=option, found=problem, todo="Leave those out.")
-    if given["--to"] is None and not given["--revert"] and not given["--check"]:
+            raise UsageError(key=f"--{option}", found=problem, todo="Leave those out.")
+    if given["to"] is None and not given["revert"] and not given["check"]:
         raise missing_option("--to", "Name a variant: --to cpython-3.14 (`interlock pick` recommends one).")
 
 
-def _place(file: Path | None) -> Path:
+def _place(file: Path | None, given: Mapping[str, object]) -> Path:
+    """Return the file or folder to change; StoreError if it is not there, or cannot be entered."""
     path = file or DEFAULT
-    if not path.exists():
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            os.scandir(path).close()
+    except OSError as error:
         usual = (*files.DOCKERFILES, *files.COMPOSE_FILES)
-        there = [name for name in usual if file is None and Path(name).exists()]
-        todo = f"Give the file: interlock swap {there[0]}" if there else "Give the file or the folder to change."
-        raise StoreError(file=str(path), found="no such file", todo=todo)
+        there = [name for name in usual if file is None and os.path.exists(name)]  # noqa: PTH110  Path's raises
+        todo = "Give a file or a folder that is there and may be read."
+        if there:
+            todo = f"Give the file: {command_line('swap', there[0], *option_words(given))}"
+        raise StoreError(file=printable_name(path), found=(error.strerror or str(error)).lower(), todo=todo) from None
     return path
 
 
@@ -174,11 +185,11 @@ def _revert(place: Path, stage: str | None, write: bool) -> None:
 
     made = plan(place, reverted, SWAP_COMMENT)
     if not made.changed and not made.left:
-        raise SwapError(
-            file=printable_name(place),
-            found="nothing was swapped here, so there is nothing to take back",
-            todo="",
-        )
+        name, problem, todo = printable_name(place), "nothing was swapped here, so there is nothing to take back", ""
+        if stage is not None and files.is_swapped(name, made.files[0].before, stage):
+            problem = f"'{stage}' shares an ARG with other stages, so it is not reverted alone"
+            todo = "Leave out --stage to revert all of them."
+        raise SwapError(file=name, found=problem, todo=todo)
     _apply(place, made, write, lambda _: [])
     if made.left:
         raise SwapError(
@@ -291,10 +302,11 @@ def _check(place: Path, to: str | None, stage: str | None) -> None:
     ]
     _print_checked(place, checked, left if to else [])
     if any(problems):
+        asked = {"to": to or "VARIANT", "stage": stage, "write": True}
         raise SwapError(
             file=printable_name(place),
             found=f"{sum(map(bool, problems))} of {len(placed)} image lines have another image",
-            todo=f"Update them: interlock swap {place} --to {to or 'VARIANT'} --write",
+            todo=f"Update them: {command_line('swap', str(place), *option_words(asked))}",
         )
 
 

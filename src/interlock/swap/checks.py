@@ -81,9 +81,10 @@ def placed_lines(place: Path, stage: str | None, *, every: bool) -> tuple[list[P
 
     left = plan(place, look).left
     if not placed:
-        raise SwapError(
-            file=printable_name(place),
-            found="no line of it was swapped",
-            todo="Give the expected variant with --to VARIANT.",
-        )
+        if every and left:
+            raise left[0]
+        nothing, todo = "no line of it was swapped", "Give the expected variant with --to VARIANT."
+        if every:
+            nothing, todo = "names no Python image that can be swapped", ""
+        raise SwapError(file=printable_name(place), found=nothing, todo=todo)
     return placed, left

@@ -50,7 +50,7 @@ def beside(dockerfile: Path) -> Beside:
                 return None
             read[name] = None
             place = folder / name
-            with suppress(OSError, ValueError):
+            with suppress(OSError, ValueError, RuntimeError):  # the last one: a link to itself, before Python 3.13
                 if place.resolve().is_relative_to(folder.resolve()):
                     read[name] = untrusted.read_text(place, MOST_BESIDE)
         return read[name]

@@ -281,8 +281,11 @@ def _parent_stage(image: str, before: Sequence[Stage]) -> Stage | None:
 def _image_source(
     variable: Variable | None, arguments: Mapping[str, Argument]
 ) -> tuple[Argument | None, Variable | None]:
-    """Return the ARG, or the variable with its own default, that holds the image if a FROM has only a variable."""
-    if variable is None or variable.operator.endswith("+"):
+    """Return the ARG, or the variable with its own default, that holds the image if a FROM has only a variable.
+
+    None where the FROM line changes the value: `${IMAGE%-*}`.
+    """
+    if variable is None or variable.operator.removeprefix(":") not in {"", "-", "?"}:
         return None, None
     argument = arguments.get(variable.name)
     if argument is not None and (argument.value or not variable.has_default):

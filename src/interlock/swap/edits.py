@@ -18,7 +18,7 @@ from interlock.errors import SwapError
 from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.dockerfile import Argument, Dockerfile, Stage
 from interlock.swap.image_names import Maker, NewImage
-from interlock.swap.instructions import BOM, Instruction, Span, line_of
+from interlock.swap.instructions import BOM, SPACE, Instruction, Span, line_of
 from interlock.swap.manifests import ImageEntry, ImageManifest, ParsedFile
 from interlock.swap.paths import ANY_STAGE, VersionedInstruction, version_tokens
 from interlock.untrusted import parse_json
@@ -231,9 +231,14 @@ def _whole_lines_end(text: str, instruction: Instruction) -> int:
 
 
 def _uv_edits(text: str, stage: Stage) -> Iterator[Edit]:
-    """Yield the edit that adds uv to a stage whose image had it; a text that ends with the FROM line needs none."""
+    """Yield the edit that adds uv to a stage whose image had it; a text that ends with the FROM line needs none.
+
+    Nor does one that ends where the FROM line still continues: what is added would be a part of that line.
+    """
     at = _whole_lines_end(text, stage.instruction)
-    if stage.python is not None and stage.python.maker is Maker.UV and text[at - 1 : at] == "\n":
+    continues = text[stage.instruction.offsets[-1] + 1 : stage.instruction.pieces[-1].end].strip(SPACE)
+    ended = text[at - 1 : at] == "\n" and not continues
+    if stage.python is not None and stage.python.maker is Maker.UV and ended:
         ending = _line_end(text, stage.instruction.start)
         said = _comment_edit(text, stage.instruction.start, f"{ADDED} uv").text
         yield Edit(Span(at, at), f"{said}{UV_COPY.format(stage.image)}{ending}")
@@ -241,7 +246,7 @@ def _uv_edits(text: str, stage: Stage) -> Iterator[Edit]:
 
 def _arg_edits(text: str, argument: Argument, to: NewImage) -> Iterator[Edit]:
     quote = argument.raw[0] if argument.raw[:1] in {'"', "'"} and argument.raw[-1] == argument.raw[0] else ""
-    was = f"{WAS} {argument.name}={_encode_original(argument.raw)}"
+    was = f"{WAS} {argument.name}={_encode_original(argument.span.of(text))}"
     yield _comment_edit(text, argument.instruction.start, was)
     yield Edit(argument.span, f"{quote}{to.reference}{quote}")
 
@@ -256,7 +261,7 @@ def _from_edits(text: str, stage: Stage, to: NewImage) -> Iterator[Edit]:
 
 
 def _path_edits(text: str, versioned: Sequence[VersionedInstruction]) -> Iterator[Edit]:
-    """Yield the edits of versions; an instruction's one comment keeps the originals of stages swapped before."""
+    """Yield the edits of versions; an instruction's one comment keeps the originals of earlier swaps."""
     above = swap_comments(text)
     for instruction, tokens in versioned:
         edited = [Edit(token.span, token.change.new) for token in tokens if token.change and token.change.edited]
@@ -267,7 +272,7 @@ def _path_edits(text: str, versioned: Sequence[VersionedInstruction]) -> Iterato
         if held is None:
             yield _comment_edit(text, instruction.start, " ".join([PATHS_WERE, *was]))
         else:
-            both = [old if new == LEFT_ALONE else new for new, old in zip(was, held.content.split(), strict=True)]
+            both = [new if old == LEFT_ALONE else old for new, old in zip(was, held.content.split(), strict=True)]
             yield Edit(held.span, held.span.of(text).replace(held.content, " ".join(both)))
         yield from edited
 

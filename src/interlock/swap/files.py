@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -101,7 +102,7 @@ def _swapped(  # noqa: PLR0913  the file, its folder, and what is asked
 
 
 def _before_swap(
-    now: AnyFile, read: Callable[[str], AnyFile], stage: str | None, file: str
+    now: AnyFile, read: Callable[..., AnyFile], stage: str | None, file: str
 ) -> tuple[AnyFile, list[int], Edits]:
     """Return a file as it was before any swap of the chosen lines, their numbers, and the edits that reverted it.
 
@@ -110,9 +111,14 @@ def _before_swap(
     everything = undo_edits(now, None, file)
     original = read(Edits(now.text, everything).applied) if everything else now
     chosen = choose_lines(original, stage, file)
-    back = undo_edits(now, {ANY_STAGE, *chosen}, file)
-    before = original if back == everything else read(Edits(now.text, back).applied)
-    return before, chosen, Edits(now.text, back)
+    back = Edits(now.text, undo_edits(now, {ANY_STAGE, *chosen}, file))
+    if back.edits == everything:
+        return original, chosen, back
+    if not isinstance(original, Dockerfile):
+        return read(back.applied), chosen, back
+    # An ARG stays swapped if other stages use it too; for the chosen ones it has its value from before.
+    given = {name: argument.value for name, argument in original.arguments.items()}
+    return read(back.applied, given=given), chosen, back
 
 
 def _caveats(uses: Uses, to: NewImage) -> list[Caveat]:
@@ -137,18 +143,34 @@ def _caveats(uses: Uses, to: NewImage) -> list[Caveat]:
 def reverted_file(file: str, text: str, stage: str | None = None) -> str:
     """Return the text of a file of any kind as before any swap, for all its image lines or for one.
 
+    One whose image does not come back alone, because an ARG that others share still has the new one, stays as it is.
     SwapError if a comment of a swap does not fit the line below it.
     """
     now = _read(file, text)
-    noun = STAGE_NOUN if isinstance(now, Dockerfile) else now.noun
-    chosen = None if stage is None else [require_image_line(_lines(now), stage, noun, file).index]
-    return Edits(text, undo_edits(now, chosen, file)).applied
+    original = Edits(text, undo_edits(now, None, file)).applied
+    if stage is None:
+        return original
+    alone = Edits(text, undo_edits(now, [_line(now, stage, file).index], file)).applied
+    came, was = (_line(_read(file, each), stage, file).image for each in (alone, original))
+    return alone if came == was else text
+
+
+def is_swapped(file: str, text: str, stage: str) -> bool:
+    """Return whether an image line has another image than before all swaps."""
+    now, original = _read(file, text), _read(file, reverted_file(file, text))
+    return _line(now, stage, file).image != _line(original, stage, file).image
+
+
+def _line(parsed: ParsedFile, name: str, file: str) -> ImageLine:
+    """Return the image line of this name or number; SwapError if there is none."""
+    return require_image_line(_lines(parsed), name, STAGE_NOUN if isinstance(parsed, Dockerfile) else parsed.noun, file)
 
 
 def lines_to_swap(file: str, text: str, stage: str | None) -> list[ImageLine]:
     """Return the stages or image lines that a swap of this file would change."""
     now = _read(file, text)
-    return [_lines(now)[index] for index in _before_swap(now, partial(_read, file), stage, file)[1]]
+    original = _read(file, Edits(text, undo_edits(now, None, file)).applied)
+    return [_lines(now)[index] for index in choose_lines(original, stage, file)]
 
 
 def swapped_lines(file: str, text: str) -> list[ImageLine]:
@@ -215,7 +237,7 @@ class PlannedFile(FileChange):
 
     @property
     def is_dockerfile(self) -> bool:
-        return DOCKERFILE.fullmatch(self.path.name) is not None
+        return not _is_manifest(self.path.name)
 
 
 @dataclass
@@ -276,7 +298,8 @@ def find_files(folder: Path) -> Iterator[Path]:
 
 def remove_temporaries(place: Path) -> None:
     """Remove what a killed swap has left below a folder, or beside a file."""
-    for path in _walk(place) if place.is_dir() else place.resolve().parent.iterdir():
+    # Unlike iterdir, glob passes over a folder whose names may not be read.
+    for path in _walk(place) if place.is_dir() else place.resolve().parent.glob("*"):
         of_this = place.is_dir() or path.name.startswith(f".{place.resolve().name}.")
         if of_this and TEMPORARY.fullmatch(path.name) and path.is_file():
             with suppress(OSError):  # its folder may be read-only
@@ -284,10 +307,18 @@ def remove_temporaries(place: Path) -> None:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder, except those that tools keep there."""
+    """Yield the files below a folder, except those that tools keep there and those that may not be looked at."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if name not in OTHERS_FOLDERS and (not name.startswith(".") or name in OWN_HIDDEN)
         )
         paths = (Path(place, name) for name in sorted(names))
-        yield from (path for path in paths if not path.is_symlink())
+        yield from (path for path in paths if not _is_passed_over(path))
+
+
+def _is_passed_over(path: Path) -> bool:
+    """Return whether a path is a symbolic link, or in a folder that may be listed but not entered."""
+    try:
+        return stat.S_ISLNK(path.lstat().st_mode)
+    except OSError:
+        return True

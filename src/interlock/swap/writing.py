@@ -130,7 +130,7 @@ def _take_over(source: Path, status: os.stat_result, descriptor: int) -> None:
         os.fchown(descriptor, status.st_uid, status.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
     names = list[str]()
-    with suppress(OSError):  # the file system may have no attributes
+    with suppress(OSError, AttributeError):  # the file system may have no attributes; macOS has no such function
         names = os.listxattr(source)
     for name in names:
         with suppress(OSError):  # some attributes only the system itself can set

@@ -6,11 +6,12 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.scanner import RoundTripScanner
 
 from interlock.errors import SwapError
 from interlock.swap.caveats import Caveat, Weight
@@ -24,7 +25,8 @@ LISTS_OF_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralConta
 CONTAINERS = frozenset({"container", "script"})
 # Limits beyond which a swap refuses a file, because reading it would take minutes.
 MOST_YAML, MOST_NESTED = 100_000, 200
-BRACKET = re.compile(r"[\[\]{}]")
+# How many mappings a key is looked for in, where each merges others.
+MOST_MERGED = 20
 FLOW_QUOTES = frozenset({"'", '"'})
 # An anchor or a tag, which the parser counts as part of the value after it.
 PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
@@ -98,6 +100,15 @@ def _values(text: str, file: str) -> list[str]:
     return [node.value for node in _below(_documents(text, file), set()) if isinstance(node, ScalarNode)]
 
 
+class _Scanner(RoundTripScanner):
+    """Ends at brackets within too many others, which the parser would read for minutes."""
+
+    def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803  the parser's name
+        if self.flow_level >= MOST_NESTED:
+            raise RecursionError
+        super().fetch_flow_collection_start(TokenClass, to_push)
+
+
 # What the parser raises besides errors with a line: for `%YAML 9.9`, or for comments that meet when it moves one.
 FAILURES = (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError, NotImplementedError)
 
@@ -106,13 +117,12 @@ FAILURES = (YAMLError, ValueError, LookupError, TypeError, AttributeError, Asser
 def _documents(text: str, file: str) -> list[Node]:
     if len(text) > MOST_YAML:
         raise _yaml_error(file, f"it is longer than {MOST_YAML // 1000} KB")
-    depths = accumulate(1 if bracket[0] in "[{" else -1 for bracket in BRACKET.finditer(text))
-    if max(depths, default=0) > MOST_NESTED:
-        raise _yaml_error(file, "it is nested too deeply")
+    reader = YAML(typ="rt", pure=True)
+    reader.Scanner = _Scanner
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ReusedAnchorWarning)  # else it is printed, with lines of the file
-            return list(YAML(typ="rt", pure=True).compose_all(text))
+            return list(reader.compose_all(text))
     except RecursionError:
         raise _yaml_error(file, "it is nested too deeply") from None
     except MarkedYAMLError as error:
@@ -136,32 +146,44 @@ def _below(nodes: Sequence[Node], seen: set[int]) -> Iterator[Node]:
         if id(node) not in seen:
             seen.add(id(node))
             yield node
-            parts = node.value if isinstance(node, SequenceNode) else [part for pair in _pairs(node) for part in pair]
-            left += reversed(parts)
+            if isinstance(node, SequenceNode):
+                left += reversed(node.value)
+            elif isinstance(node, MappingNode):
+                left += reversed([part for pair in node.value for part in pair])
 
 
 def _mappings(nodes: Sequence[Node], seen: set[int]) -> list[MappingNode]:
     return [node for node in _below(nodes, seen) if isinstance(node, MappingNode)]
 
 
-def _pairs(node: Node | None) -> list[tuple[Node, Node]]:
-    """Return the keys and values of a mapping; nothing for any other node."""
-    return node.value if isinstance(node, MappingNode) else []
+def _pairs(node: Node | None) -> list[tuple[ScalarNode, Node]]:
+    """Return the keys and values of a mapping, except for keys that are lists or mappings; nothing for other nodes."""
+    return [pair for pair in node.value if isinstance(pair[0], ScalarNode)] if isinstance(node, MappingNode) else []
 
 
-def _get(node: Node | None, key: str, seen: set[int] | None = None) -> Node | None:
-    """Return the value of a mapping's key, its own or a merged one (<<)."""
-    seen = set() if seen is None else seen
-    if not isinstance(node, MappingNode) or id(node) in seen:
-        return None
-    seen.add(id(node))
+@lru_cache(maxsize=10_000)  # many mappings may merge one of thousands of keys
+def _own(node: Node | None) -> tuple[dict[str, Node], list[Node]]:
+    """Return a mapping's own values by their keys, and what it merges (<<)."""
     merged: list[Node] = []
-    for name, value in node.value:
-        if name.value == key:
-            return value  # type: ignore[no-any-return]
+    for name, value in (pairs := _pairs(node)):
         if name.value == "<<":
             merged += value.value if isinstance(value, SequenceNode) else [value]
-    return next((inherited for parent in merged if (inherited := _get(parent, key, seen)) is not None), None)
+    return {str(name.value): value for name, value in reversed(pairs)}, merged
+
+
+def _get(node: Node | None, key: str) -> Node | None:
+    """Return the value of a mapping's key, its own or a merged one (<<)."""
+    left, seen = [node], set[int]()
+    while left and len(seen) < MOST_MERGED:
+        mapping = left.pop()
+        if id(mapping) in seen:
+            continue
+        seen.add(id(mapping))
+        values, merged = _own(mapping)
+        if key in values:
+            return values[key]
+        left += reversed(merged)
+    return None
 
 
 def _service_images(services: Iterable[Node]) -> Iterator[NamedImage]:
@@ -234,7 +256,7 @@ def _fields(node: Node, path: str, seen: set[int]) -> Iterator[tuple[str, Scalar
     if isinstance(node, ScalarNode):
         yield path.removeprefix("."), node
     elif isinstance(node, MappingNode):
-        for key, value in node.value:
+        for key, value in _pairs(node):
             yield from _fields(value, f"{path}.{key.value}", seen)
     elif isinstance(node, SequenceNode):
         for value in node.value:
@@ -303,7 +325,7 @@ def _job_images(document: Node) -> Iterator[NamedImage]:
 
 def _containers(node: MappingNode) -> Iterator[Node]:
     """Yield the containers that a mapping itself has: those of a pod or a template."""
-    for key, value in node.value:
+    for key, value in _pairs(node):
         if str(key.value) in LISTS_OF_CONTAINERS and isinstance(value, SequenceNode):
             yield from value.value
         elif str(key.value) in CONTAINERS:
@@ -367,7 +389,7 @@ def _architectures(pod: Node) -> Iterator[str]:
 def _uses(scope: Node, others: set[int]) -> Iterator[Use]:
     """Yield what is run in a service, container or job, but not in others: its commands, probes and scripts."""
     for node in _mappings([scope], others):
-        values = {str(key.value): value for key, value in node.value}
+        values = {str(key.value): value for key, value in _pairs(node)}
         for keys, between in RUN_KEYS:
             parts = [(values[key], said) for key in keys if (said := between.join(_texts(values.get(key))))]
             if parts:
