@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -68,6 +69,25 @@ def test_what_nox_started_is_started_by_bootstrap_again_and_other_commands_by_th
     assert runnable("error: `interlock matrix --yes` or interlock doctor") == (
         f"error: `{BY_NOX} --yes` or .nox/matrix/bin/interlock doctor"
     )
+
+
+def test_what_uvx_runs_is_not_in_the_path_of_the_users_shell(
+    monkeypatch: pytest.MonkeyPatch, started: Path, tmp_path: Path
+) -> None:
+    clone = tmp_path / "a clone"
+    clone.mkdir()
+    made = tmp_path / "cache/archive-v0/xyz/lib/python3.13/site-packages/interlock-0.dist-info"
+    made.mkdir(parents=True)
+    (made / "METADATA").write_text("Metadata-Version: 2.1\nName: interlock\nVersion: 0\n")
+    (made / "direct_url.json").write_text(json.dumps({"url": clone.as_uri(), "dir_info": {}}))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "cache/archive-v0/xyz"))
+    monkeypatch.setattr(sys, "path", [str(made.parent), *sys.path])
+    monkeypatch.setenv("PATH", str(started.parent))  # to which uvx has added its own
+    words = ["uvx", "--from", f"{clone}[measure]", "interlock"]
+    assert shlex.split(command_line("matrix", "--quick")) == [*words, "matrix", "--quick"]
+    monkeypatch.chdir(clone)
+    assert command_line("matrix", "--quick") == f"{BY_NOX} --quick"
+    assert shlex.split(command_line("pick")) == [*words, "pick"]
 
 
 def parsed(line: str) -> dict[str, Any]:

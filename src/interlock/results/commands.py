@@ -5,16 +5,21 @@ An experiment records the line that repeats it, so that its report says the same
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 PROGRAM = "interlock"
+# Where uv's cache has the environments of uvx.
+UVX_FOLDER = "archive-v"
 # Sessions of nox that only run a command: README's first command starts one.
 SESSIONS = ("matrix", "fleet")
 # A command within a sentence. One with a path in front of it is typed as it stands.
@@ -58,9 +63,24 @@ def resuming(command: str, name: str, where: Sequence[str] = ()) -> str:
 
 def _program(command: str) -> list[str]:
     """Return the words in front of a command's own."""
-    if _is_session() and command in SESSIONS:
+    clone = _clone_of_uvx()
+    if command in SESSIONS and (_is_session() or clone == Path.cwd()):
         return ["sh", "bootstrap.sh", "-s", command, "--"]
+    if clone is not None:
+        return ["uvx", "--from", f"{clone}[measure]", PROGRAM, command]
     return [_executable(), command]
+
+
+def _clone_of_uvx() -> Path | None:
+    """Return the folder that uvx runs this program from, in an environment that no shell has in PATH; else None."""
+    if not any(part.startswith(UVX_FOLDER) for part in Path(sys.prefix).parts):
+        return None
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  it takes as long as all else
+
+    with suppress(PackageNotFoundError, KeyError, TypeError, ValueError):
+        url = json.loads(distribution(PROGRAM).read_text("direct_url.json") or "")["url"]
+        return Path(unquote(urlsplit(url).path)) if url.startswith("file://") else None
+    return None
 
 
 def _is_session() -> bool:
