@@ -19,11 +19,11 @@ function compare(first, second) {
   return typeof first === "string" ? first.localeCompare(second, "en", { numeric: true }) : first - second;
 }
 
-/** Returns what a cell is sorted by: the figure that its text begins with, else the text. */
+/** Returns what a cell is sorted by: the figure that its text begins with, else the text; a version is no figure. */
 function sortedBy(cell) {
   const text = cell.textContent, number = Number.parseFloat(text.replaceAll(",", ""));
   if (text === "-" || text === "") return null;
-  return Number.isNaN(number) ? text : number;
+  return Number.isNaN(number) || /^\d+\.\d+\.\d/.test(text) ? text : number;
 }
 
 function makeSortable(table) {
@@ -78,12 +78,12 @@ function goTo() {
   target.scrollIntoView();
 }
 addEventListener("hashchange", goTo);
-addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll("details.fold")) fold.open = true; });
+addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll("details:not(.behind)")) fold.open = true; });
 document.getElementById("copy").addEventListener("click", async ({ target }) => {
   await navigator.clipboard.writeText(document.getElementById("command").textContent);
   target.textContent = "Copied";
 });
-// The page of an experiment that goes on loads itself again, until it is used.
+// The page of a running experiment loads itself again, until it is used.
 const { reloadS } = document.documentElement.dataset;
 if (reloadS) {
   const timer = setTimeout(() => location.reload(), 1000 * reloadS);
