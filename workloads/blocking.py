@@ -146,10 +146,9 @@ class Blocking(object):
 def order_of_ends(made):
     """A letter for each call in the order of their ends; A is the thread whose call ended first."""
     ends = [(ended_s, number) for number, calls in enumerate(made) for _, ended_s in calls]
-    names = {}
-    return "".join(
-        [names.setdefault(number, LETTERS[len(names)]) for _, number in sorted(ends)]
-    )
+    numbers = [number for _, number in sorted(ends)]
+    names = dict(zip(sorted(set(numbers), key=numbers.index), LETTERS))
+    return "".join([names[number] for number in numbers])
 
 
 def longest_row(order):

@@ -164,8 +164,10 @@ def main():
         except protocol.Unsupported:
             sys.exit("unsupported: %s" % sys.exc_info()[1])
         return
-    options = protocol.parse(protocol.new_parser(__doc__))
-    # A calibration would import the list again and again.
+    parser = protocol.new_parser(__doc__)
+    # What a process can do once: neither a warm-up nor, in a calibration, doubled loops.
+    parser.set_defaults(loops="1", warmups=0, values=1)
+    options = protocol.parse(parser)
     options.min_time_s = 0.0
     protocol.run(prepare, options)
 

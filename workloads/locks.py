@@ -12,16 +12,14 @@ def pairs_of(name, inner_loops):
 
     def make(threads, options):
         lock = threads.make(name)
-        return work_of(lambda count: alone.time_pairs(threads, lock, count), inner_loops)
+        return work_of(lambda count: alone.time_pairs(lock, count), inner_loops)
 
     return make
 
 
 def notifying(threads, options):
     condition = threads.make("Condition")
-    return work_of(
-        lambda count: alone.time_notifying(threads, condition, count), alone.PAIRS_PER_LOOP
-    )
+    return work_of(lambda count: alone.time_notifying(condition, count), alone.PAIRS_PER_LOOP)
 
 
 def passing(threads, options):

@@ -246,9 +246,13 @@ def prepare(options):
         try:
             SERVERS[options.server](answer, options)
         except SystemExit:
-            # A process that the server has forked reports nothing.
+            code = sys.exc_info()[1].code or 0
+            # A process that the server has forked reports nothing; by its code the server knows that
+            # it need not start another one.
             if os.getpid() != owner:
-                os._exit(0)
+                os._exit(code)
+            if code:
+                raise protocol.WorkNotDone("%s ended with exit code %s" % (options.server, code))
         return protocol.timer() - start
 
     return protocol.Work(timed, 1, {})

@@ -73,6 +73,7 @@ def test_a_call_that_did_not_block_or_failed_is_an_error(refusal: Refusal, what:
         ([[3, 4], [1, 2]], "AABB", 2),
         ([[1, 5], [2, 3], [4, 6]], "ABBCAC", 2),
         ([[1, 2, 3]], "AAA", 3),
+        ([[number, 26 + number] for number in range(26)], 2 * "ABCDEFGHIJKLMNOPQRSTUVWXYZ", 1),
     ],
 )
 def test_the_pattern_has_a_letter_for_each_call_in_the_order_of_their_ends(

@@ -65,7 +65,7 @@ def test_what_they_import_besides_is_counted_by_itself(listed: Callable[..., Pat
     assert found["metadata"]["modules_imported"] >= 6
 
 
-@pytest.mark.parametrize("arguments", [ONCE, CALIBRATION])
+@pytest.mark.parametrize("arguments", [[], ONCE, CALIBRATION])
 def test_a_process_imports_the_list_once(listed: Callable[..., Path], report: Report, arguments: list[str]) -> None:
     found = report(str(listed("json", "wave")), *arguments)
     assert found["loops"] == 1

@@ -21,10 +21,19 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.builders import ROOT, module_at
-from tests.workloads.conftest import WORKLOADS
+from tests.workloads.conftest import ONCE, WORKLOADS, Refusal
 
 DATABASE = ROOT / "dockerfiles/load/database.py"
 LIMIT_S = 30
+# As gunicorn does it if a process that it has forked cannot serve.
+GIVES_UP = """
+import os, sys, types
+class Server:
+    def run(self):
+        forked = os.fork()
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) if forked else 3)
+sys.modules["waitress"] = types.SimpleNamespace(create_server=lambda *_, **options: Server())
+"""
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
@@ -176,6 +185,17 @@ def test_a_database_that_goes_away_ends_the_service_with_a_sentence(tmp_path: Pa
     assert "work not done: " in said
 
 
+def test_an_asgi_service_has_no_answer_without_its_database() -> None:
+    with closing(socket.socket()) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        threading.Thread(target=hang_up, args=(listening,), daemon=True).start()
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        database = module_at(WORKLOADS / "service/asynchronous.py").Database(address)
+        with pytest.raises(ConnectionError):
+            asyncio.run(database())
+
+
 def test_the_database_answers_each_connection_in_its_turn(database: str) -> None:
     host, port = database.split(":")
     with (
@@ -202,6 +222,13 @@ def test_what_it_cannot_do_is_said(tmp_path: Path, arguments: list[str], said: s
         _, errors = process.communicate(timeout=LIMIT_S)
     assert process.returncode != 0
     assert said in errors
+
+
+def test_a_server_that_gives_up_is_no_service_and_sees_with_which_code_its_own_process_ended(
+    refusal: Refusal, tmp_path: Path
+) -> None:
+    said = refusal("service_app.py", "--server", "waitress", "--scratch", str(tmp_path), *ONCE, sabotage=GIVES_UP)
+    assert "work not done: waitress ended with exit code 3" in said
 
 
 def test_a_server_that_is_not_installed_is_named(tmp_path: Path) -> None:

@@ -45,5 +45,7 @@ class Database:
             reader, writer = await asyncio.open_connection(self._host, self._port)
         writer.write(b"row 42\n")
         row = await reader.readline()
+        if not row.endswith(b"\n"):
+            raise ConnectionError("the database closed its connection")
         self._free.append((reader, writer))
         return "text/plain", row
