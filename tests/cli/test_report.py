@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -14,7 +15,7 @@ from typer.testing import CliRunner, Result
 from interlock.analysis.verdicts import Verdict
 from interlock.cli import main, report
 from interlock.cli.options import PlainConsole
-from interlock.errors import InterlockError, KindError, StoreError, UsageError
+from interlock.errors import CatalogError, InterlockError, KindError, StoreError, UsageError
 from interlock.report import overview
 from interlock.report.export import TABLES
 from interlock.results import store
@@ -192,6 +193,24 @@ def test_a_matrix_ends_with_the_path_of_its_page_or_of_a_reference_which_has_non
     said = capfd.readouterr().out
     assert said.splitlines()[-1] == f"Full report: {tmp_path / name}"
     assert (tmp_path / "report.html").is_file() is keeps_page
+    assert (tmp_path / "report.md").is_file()
+
+
+@pytest.mark.parametrize("error", [CatalogError(found="no such key", todo="Correct it."), FileNotFoundError(2, "gone")])
+def test_a_report_that_cannot_be_written_meanwhile_ends_no_measuring(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever edited a variant's file while a matrix was measured ended it."""
+
+    def fail(_: object) -> NoReturn:
+        raise error
+
+    write_experiment(tmp_path, {OTHER: 2.0}, 0)
+    with monkeypatch.context() as edited:
+        edited.setattr("interlock.cli.report.project.load", fail)
+        report.refresh_report(tmp_path)
+    assert not (tmp_path / "report.md").exists()
+    report.refresh_report(tmp_path)
     assert (tmp_path / "report.md").is_file()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,19 @@ def test_without_names_a_matrix_is_the_core_set_and_with_all_it_is_everything() 
     assert (everything.variants_word, everything.workloads_word) == ("all", "all")
     assert set(core.workloads) < set(everything.workloads) == set(known.workloads)
     assert (named.variants_word, named.workloads_word) == ("", "")
+
+
+def test_what_a_fleets_host_is_told_to_measure_is_what_it_measures() -> None:
+    """Without containers it chose a core set of its own, which was refused; with --quick it had a budget."""
+    known = catalogs.load(ROOT)
+    asked = settings_from(known, MatrixOptions(quick=True, seed=7)).with_baseline("cpython-3.13")
+    given = dict(itertools.pairwise(asked.options))
+    told = MatrixOptions(
+        variants=given["--variants"], workloads=given["--workloads"], baseline="cpython-3.13", quick=True, seed=7
+    )
+    settings = settings_from(known, told)
+    assert (settings.variants, settings.variants_word) == (asked.variants, "")
+    assert usual_budget_s(settings) is None
 
 
 def test_chosen_benchmarks_are_settings_and_no_word_stands_for_their_workloads() -> None:
@@ -96,6 +110,15 @@ def test_an_experiment_goes_on_as_it_began_and_an_option_that_contradicts_is_nam
             require_no_contradiction(contradicting, settings_from(known, contradicting), began)
         assert caught.value.key in {f"--{option}", f"--no-{option}"}
         assert began.command in str(caught.value)
+
+
+def test_an_engine_that_the_environment_contradicts_is_told_with_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The advice was to leave out an option that nobody had typed."""
+    monkeypatch.setenv("INTERLOCK_ENGINE", "host")
+    options = MatrixOptions(engine=EngineName.HOST)
+    with pytest.raises(UsageError) as caught:
+        require_no_contradiction(options, settings_from(catalogs.load(ROOT), options), ended_experiment())
+    assert "INTERLOCK_ENGINE" in caught.value.todo
 
 
 def test_an_experiment_that_does_not_exist_or_is_complete_cannot_be_resumed(run: Run, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from interlock.results import store
 from interlock.results.experiments import Outcome, State
 from interlock.results.trials import OWN
 from tests.cli.conftest import Run
-from tests.trials import OWN_TWIN, make_tried, write_tried
+from tests.trials import OWN_TWIN, make_trial, make_tried, write_tried
 
 FAST, DEAD = "cpython-3.14", "cpython-3.13t"
 SECONDS = {OWN: 0.001, OWN_TWIN: 0.00101, FAST: 0.0005}
@@ -70,31 +70,41 @@ def test_a_matrix_does_not_go_on_with_a_trial(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "seed", "is_refused"),
+    ("changes", "seed", "options", "is_refused"),
     [
-        ({}, 7, False),
-        ({"budget_s": 60.0}, 7, False),
-        ({"seed": 8}, None, False),
-        ({"seed": 8}, 8, True),
-        ({"variants": [OWN, FAST]}, 7, True),
+        ({}, 7, {}, False),
+        ({"budget_s": 60.0}, 7, {}, False),
+        ({"seed": 8}, None, {}, False),
+        ({"seed": 8}, 8, {}, True),
+        ({"variants": [OWN, FAST]}, 7, {}, True),
+        ({}, 7, {"context": "/srv/service", "builder": "BuildKit"}, False),
+        ({}, 7, {"environment": ["B", "A"]}, False),
+        ({}, 7, {"memory": "256m"}, True),
+        ({}, 7, {"network": "other"}, True),
+        ({}, 7, {"environment": ["A"]}, True),
+        ({}, 7, {"test": "pytest -q"}, True),
     ],
 )
 def test_a_trial_goes_on_as_it_was_begun(
     changes: dict[str, object],
     seed: int | None,
+    options: dict[str, object],
     is_refused: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    folder = write(tmp_path, "2026-11-21", ended_by="Ctrl-C", unfinished=["trial-service"])
+    """With another limit of memory it went on, and its record had the last one for all rounds."""
+    given = {"environment": ["A", "B"], "memory": "512m", "network": "db"}
+    trial = make_trial(**given)
+    folder = write(tmp_path, "2026-11-21", ended_by="Ctrl-C", unfinished=["trial-service"], trial=trial)
     began = store.read_experiment(folder)
     monkeypatch.setattr("interlock.cli.settings.facts", lambda: began.host)
     settings = began.settings.model_copy(update=changes)
     if not is_refused:
-        assert _began(tmp_path, folder.name, settings, seed) == began
+        assert _began(tmp_path, folder.name, settings, seed, make_trial(**given | options)) == began
         return
     with pytest.raises(UsageError, match="other options"):
-        _began(tmp_path, folder.name, settings, seed)
+        _began(tmp_path, folder.name, settings, seed, make_trial(**given | options))
 
 
 @pytest.mark.parametrize("why", [True, False])

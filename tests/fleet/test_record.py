@@ -91,6 +91,12 @@ def test_where_to_go_on_is_not_a_hosts_to_say(tmp_path: Path) -> None:
     assert take_in(archive(tmp_path, measured(settings=own)), tmp_path / "fleet").settings == SETTINGS
 
 
+def test_which_registrys_image_a_from_line_names_is_not_a_hosts_to_say(tmp_path: Path) -> None:
+    images = [image.model_copy(update={"digest": "evil.example/x@sha256:0"}) for image in measured().images]
+    taken = take_in(archive(tmp_path, measured(images=images)), tmp_path / "fleet")
+    assert [image.reference for image in taken.images] == [image.tag for image in measured().images]
+
+
 def test_nothing_but_record_sums_and_the_cells_files_is_taken(tmp_path: Path) -> None:
     take_in(archive(tmp_path), tmp_path / "fleet")
     raw = "box/cpython-3.13/locks.json"

@@ -257,6 +257,49 @@ def test_a_disk_that_is_full_also_for_what_was_measured_is_told_how_it_goes_on(
     assert not (folder / JOURNAL_FILE).exists()
 
 
+class FailsAt(DyingEngine):
+    """An engine that does not answer when it is to do this."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__(99)
+        setattr(self, step, self.refuse)
+
+    def refuse(self, *_: object) -> NoReturn:
+        raise EngineError(found="nobody answers", todo="Start it.")
+
+
+@pytest.mark.parametrize(("step", "ended_by", "said"), [("set_up", "error", "--resume "), ("clean_up", "", "clean ")])
+def test_an_engine_that_dies_between_two_parts_or_at_the_end_is_told_with_where_the_values_are(
+    step: str, ended_by: str, said: str, tmp_path: Path
+) -> None:
+    """After hours of measuring it was 'nobody answers', and nothing else."""
+    look = dataclasses.replace(small_assignment(tmp_path), first_look_alone=True)
+    folder = run_small(DyingEngine(99), look)
+    with pytest.raises(EngineError) as caught:
+        run_small(FailsAt(step), small_assignment(tmp_path, store.read_experiment(folder)))
+    after = store.read_experiment(folder)
+    assert (ended_by in after.ended_by, bool(after.ended_by)) == (True, bool(ended_by))
+    assert (str(folder) in caught.value.todo, f"{said}{folder.name}" in caught.value.todo) == (True, True)
+
+
+def test_what_ends_an_experiment_once_all_is_measured_leaves_nothing_to_resume(tmp_path: Path) -> None:
+    """Its report named a command that answered 'is complete': after Ctrl-C at the end, and after a kill there."""
+    records: list[Experiment] = []
+
+    class Leaving(DyingEngine):
+        def clean_up(self, _owner: str) -> None:
+            (folder,) = tmp_path.iterdir()
+            records.append(store.read_experiment(folder))  # what a kill now would leave
+            os.kill(os.getpid(), signal.SIGINT)
+
+    ending = Ending()
+    with ending.listening():
+        folder = run_small(Leaving(99), small_assignment(tmp_path), observers(ending))
+    records.append(store.read_experiment(folder))
+    assert ending.exit_code == 130
+    assert [(each.ended_by, each.unfinished) for each in records] == [("", [])] * 2
+
+
 def test_an_engine_that_died_before_anything_was_measured_leaves_no_folder(tmp_path: Path) -> None:
     for starts in (-1, 0, 1):
         with pytest.raises(EngineError):

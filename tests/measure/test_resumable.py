@@ -18,7 +18,7 @@ from interlock.measure.cells import Cell
 from interlock.measure.pyperf_runs import in_block, program_run
 from interlock.measure.sessions import Session
 from interlock.results import store
-from interlock.results.experiments import Estimator, Experiment, Outcome, ProgramOutput, State, Subject, Times
+from interlock.results.experiments import Built, Estimator, Experiment, Outcome, ProgramOutput, State, Subject, Times
 from interlock.results.journal import joined
 from interlock.results.profiles import CellProfile
 from tests.builders import (
@@ -104,6 +104,17 @@ def test_another_image_is_refused_with_its_variant_and_one_that_is_gone_is_no_ot
         with pytest.raises(UsageError, match=rf"^--resume: a\b.*{said}") as caught:
             resumable.require_same_images(experiment, [make_built("base"), now])
         assert (caught.value.todo == resumable.BEGIN_ANEW) is is_other
+
+
+def test_a_variant_whose_files_have_changed_is_refused_before_it_is_built() -> None:
+    experiment = ended()
+    there = [image.model_copy(update={"content_hash": "was"}) for image in experiment.images]
+    experiment = experiment.model_copy(update={"images": there})
+    lost = [image.model_copy(update={"outcome": Outcome(state=State.UNAVAILABLE, reason="")}) for image in there]
+    resumable.require_same_files(experiment, lost)
+    resumable.require_same_files(experiment, [Built(variant="a", outcome=lost[0].outcome)])
+    with pytest.raises(UsageError, match=r"^--resume: a\b"):
+        resumable.require_same_files(experiment, [lost[0], lost[1].model_copy(update={"content_hash": "is"})])
 
 
 def catalog_of(workloads: Mapping[str, Workload], *variants: str) -> Catalog:

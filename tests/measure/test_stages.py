@@ -17,6 +17,7 @@ from interlock.catalog import project
 from interlock.catalog.project import Catalog
 from interlock.cli.report import write_report
 from interlock.engine.protocol import BuildOptions, Engine
+from interlock.errors import EngineError, UsageError
 from interlock.measure import resumable, stages
 from interlock.measure.ending import Ending
 from interlock.measure.watching import Observers
@@ -103,6 +104,42 @@ def interrupted_build(results: Path, ending: Ending, resumes: Experiment | None 
         build,
         lambda _: nullcontext(Observers(lambda _: None, ending=ending)),
     )
+
+
+def test_an_engine_that_dies_while_the_others_are_built_is_told_with_how_what_was_seen_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first look was behind it, and it said nothing of that."""
+    looked = make_experiment(NAMES, ended_by="the end of its process")
+
+    def build(names: list[str]) -> list[Built]:
+        if "cpython-3.9" in names:
+            raise EngineError(found="nobody answers", todo="Start it.")
+        return list(map(make_built, names))
+
+    def look(*_: object) -> Path:
+        store.write_json(tmp_path / looked.name / EXPERIMENT_FILE, looked)
+        return tmp_path / looked.name
+
+    monkeypatch.setattr("interlock.measure.experiment.run", look)
+    run = dataclasses.replace(interrupted_build(tmp_path, Ending()), build=build)
+    with pytest.raises(EngineError) as caught:
+        run.run(NAMES[:2])
+    assert str(tmp_path / looked.name) in caught.value.todo
+    assert looked.resume_command in caught.value.todo
+
+
+def test_what_goes_on_with_other_files_is_refused_before_their_build_removes_the_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = [make_built(name).model_copy(update={"content_hash": "was"}) for name in NAMES]
+    began = make_experiment(NAMES, images=images, ended_by="SIGTERM")
+    others = [image.model_copy(update={"content_hash": "is"}) for image in images]
+    monkeypatch.setattr(Unbuilt, "look_up", lambda *_: others)
+    ending = Ending()  # which the build would set
+    with pytest.raises(UsageError) as caught:
+        interrupted_build(tmp_path, ending, began).run([])
+    assert (caught.value.key, caught.value.todo, ending.signals) == ("--resume", resumable.BEGIN_ANEW, [])
 
 
 @pytest.mark.parametrize("first", [[], ["cpython-3.13", "cpython-3.14"]])

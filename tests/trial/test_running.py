@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import UsageError
+from interlock.measure.resumable import BEGIN_ANEW
 from interlock.results.experiments import Outcome, State
 from interlock.trial.running import require_the_same
 from interlock.trial.workloads import Checks, workload_of
@@ -24,6 +25,10 @@ def test_a_trial_goes_on_with_images_of_the_same_content_under_other_names() -> 
     require_the_same(began, [WORKLOAD], now)
     with pytest.raises(UsageError, match="OWN has another image"):
         require_the_same(began, [WORKLOAD], [now[0].model_copy(update={"content_hash": "b"}), now[1]])
+    # What cannot be built now is no other image: a mended disk or index is all that it takes.
+    with pytest.raises(UsageError, match="no wheel") as caught:
+        require_the_same(began, [WORKLOAD], [make_built("OWN", FAILED), now[1]])
+    assert caught.value.todo != BEGIN_ANEW
 
 
 def test_a_trial_goes_on_with_its_own_load() -> None:

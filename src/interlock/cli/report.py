@@ -28,7 +28,7 @@ from interlock.cli.options import (
     named_folder,
     quiet,
 )
-from interlock.errors import StoreError, UsageError
+from interlock.errors import InterlockError, StoreError, UsageError
 from interlock.report import claims as findings
 from interlock.report import comparisons, machine_readable, reference_pages, services_page
 from interlock.report import experiment as report
@@ -283,7 +283,11 @@ def write_report(folder: Path, *, as_json: bool = False, keeps_page: bool = True
 def refresh_report(folder: Path) -> None:
     """Write report.md and the page of a running experiment; the page reloads itself until the end."""
     is_first = not (folder / "report.md").exists()
-    written = _write_files(load_experiment(folder), folder, goes_on=True)
+    try:
+        written = _write_files(load_experiment(folder), folder, goes_on=True)
+    except (InterlockError, OSError) as error:  # somebody edits the project's files: measuring goes on
+        console.say(f"report  not written now: {error}")
+        return
     if is_first:
         console.say(f"report  {written}: what is known so far")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Collection
 from dataclasses import fields
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from interlock.catalog import selection
 from interlock.catalog.project import Catalog
 from interlock.catalog.selection import CORE, EVERYTHING
-from interlock.cli.options import MatrixOptions, console, parse_duration, split_names
+from interlock.cli.options import ENGINE, MatrixOptions, console, parse_duration, split_names
 from interlock.engine import finding
 from interlock.engine.machine import facts
 from interlock.engine.protocol import Feature
@@ -30,7 +31,8 @@ def settings_from(
     known: Catalog, options: MatrixOptions, results: Path | None = None, budget: str | None = None
 ) -> Settings:
     """Return the settings that the options alone ask for; UsageError for a name that does not exist."""
-    labels = selection.select_labels(known.variants, split_names(options.variants) or [CORE], "--variants")
+    rows = split_names(options.variants) or [CORE]
+    labels = selection.select_labels(known.variants, rows, "--variants")
     wanted = split_names(options.workloads) or [CORE]
     benchmarks = selection.select_benchmarks(known.workloads, wanted, "--workloads")
     names = [name.partition("/")[0] for name in wanted]
@@ -48,7 +50,10 @@ def settings_from(
         profiled=options.profile,
         why=options.why,
         budget_s=parse_duration(budget, "--budget") if budget else None,
-        variants_word=selection.word_for(labels, *(selection.select_labels(known.variants, [word]) for word in WORDS)),
+        # Named one by one, as for a fleet's hosts, they are measured as they are named, whatever word stands for them.
+        variants_word=selection.word_for(labels, *(selection.select_labels(known.variants, [word]) for word in WORDS))
+        if rows[0] in WORDS
+        else "",
         workloads_word=""
         if benchmarks
         else selection.word_for(
@@ -92,7 +97,9 @@ def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Exp
         if not same:
             typed = TYPED.get(option.name, f"--{option.name}")
             problem = f"{began.name} was started with other options: {began.command}"
-            raise UsageError(key=typed, found=problem, todo=f"Leave out {typed}, or start a new experiment.")
+            is_set = option.name == "engine" and os.environ.get(ENGINE) == given
+            todo = f"Unset {ENGINE}" if is_set else f"Leave out {typed}"
+            raise UsageError(key=typed, found=problem, todo=f"{todo}, or start a new experiment.")
 
 
 def _are_same(asked: Settings, before: Settings, name: str) -> bool:

@@ -229,6 +229,7 @@ def trial_command(
     settings = measured.settings(labels, len(places), results)
     into = results or paths.results
     require_writable(into, name)
+    asked = _asked(context, recipe.dockerfile, dockerfile, service, surroundings)
     assignment = Assignment(
         known,
         paths.root,
@@ -237,12 +238,12 @@ def trial_command(
         settings=settings,
         command=_repeat(context, recipe.dockerfile, settings, service, dockerfile, measured),
         name=name,
-        resumes=_began(into, resume, settings, measured.seed) if resume else None,
+        resumes=_began(into, resume, settings, measured.seed, asked) if resume else None,
     )
     if assignment.resumes:
         choice = replace(choice, known=known.at(assignment.resumes.versions))
     copies = choice.copies(labels, recipe, dockerfile.stage, takes_contexts=builder.takes_contexts)
-    users = UsersImages(_asked(context, recipe.dockerfile, dockerfile, service, surroundings), surroundings)
+    users = UsersImages(asked, surroundings)
     ending = Ending(settings.budget_s)
     missing = missing_of(containers, choice.known, list(copies), build_options(paths))
     limit = f"at most {duration_text(ending.budget_s)}" if ending.budget_s else rounds_text(settings.rounds)
@@ -306,20 +307,26 @@ def _names(given: list[str] | None) -> list[str]:
     return [setting.partition("=")[0] for setting in given or []]
 
 
-def _began(results: Path, named: str, settings: Settings, seed: int | None) -> Experiment:
+def _began(results: Path, named: str, settings: Settings, seed: int | None, asked: Trial) -> Experiment:
     """Return the trial to go on with; UsageError if it cannot go on here, or was started with other options.
 
     Without `seed` the one in `settings` is random and is not compared, because nobody asked for it.
     """
     began = unfinished(results, named, is_trial=True)
     may_differ = ["workloads", "budget_s", "where", *(["seed"] if seed is None else [])]
-    if settings.model_copy(update={name: getattr(began.settings, name) for name in may_differ}) != began.settings:
+    settings = settings.model_copy(update={name: getattr(began.settings, name) for name in may_differ})
+    if settings != began.settings or _surroundings_of(asked) != _surroundings_of(began.trial):
         raise UsageError(
             key="--resume",
             found=f"{named} was started with other options: {began.command}",
             todo="Give the same ones.",
         )
     return began
+
+
+def _surroundings_of(trial: Trial | None) -> object:
+    """Return what the rows run with and no image says."""
+    return trial and ({*trial.environment}, trial.test, trial.load, trial.service_cpus, trial.memory, trial.network)
 
 
 def _repeat(

@@ -101,7 +101,9 @@ def take_in_results(archive: Path, fleet: Path, host: str, record: FleetRecord) 
         store.read_cells(new, experiment)
         # Cloned machines have the same name; and a host must not decide how and where an experiment is repeated.
         settings = experiment.settings.model_copy(update={"where": record.settings.where})
-        said = {"name": record.name, "command": record.command, "settings": settings}
+        # Nor by which registry's image `pick` writes a FROM line: a host is sent images, which have no digest there.
+        images = [image.model_copy(update={"digest": None}) for image in experiment.images]
+        said = {"name": record.name, "command": record.command, "settings": settings, "images": images}
         experiment = experiment.model_copy(update={**said, "host": {**experiment.host, "name": host}})
         store.write_json(new / EXPERIMENT_FILE, experiment)
         write_sums(new)

@@ -120,8 +120,13 @@ class Execution:
 
     @property
     def has_values(self) -> bool:
-        """Return whether something has been measured."""
-        return bool(self.measured or self.journal.entries)
+        """Return whether something has been measured, now or before it was resumed."""
+        return bool(self.measured or self.journal.entries or self.assignment.resumes)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all that is assigned has been measured: what comes then ends nothing early."""
+        return not self.unfinished and self.measured.keys() >= {*self.assignment.to_measure}
 
     def complete(self) -> None:
         """Measure all that is assigned, remove what was made for it, and write what is known."""
@@ -135,7 +140,7 @@ class Execution:
             stays = self._end(self.watching.ending.reason or f"an error ({cause})")
             more = []
             if stays and failure is not None and CLEAN not in failure.todo:
-                more.append(f"Once the engine answers, `{CLEAN} {self.owner}` removes what was started.")
+                more.append(self._to_clean)
             if self.has_values:
                 to_continue = resuming(self.assignment.command, self.folder.name, self.assignment.settings.where.words)
                 more.append(f"What was measured is in {self.folder}; to continue: {to_continue}")
@@ -144,6 +149,10 @@ class Execution:
             raise
         self._end()
 
+    @property
+    def _to_clean(self) -> str:
+        return f"Once the engine answers, `{CLEAN} {self.owner}` removes what was started."
+
     def _end(self, error: str = "") -> bool:
         """Remove what was started and write what is known; after an error return whether something stays."""
         with self.watching.ending.shielded():
@@ -151,9 +160,9 @@ class Execution:
                 with suppress(OSError, OutputError):  # whoever read the output may be gone, or its disk full
                     self.watching.on_step("what it had started is removed", activity="ending")
                 self.engine.clean_up(self.owner)
-            except EngineError:
+            except EngineError as failure:
                 if not error:
-                    raise
+                    raise failure.with_todo(f"{self._to_clean} What was measured is in {self.folder}.") from None
                 return True
             finally:
                 self._finish(error)
@@ -167,7 +176,7 @@ class Execution:
             self._write_record(KILLED if goes_on else ending.reason)
             write_sums(self.folder)
             self.journal.end()
-        elif self.has_values or self.assignment.resumes is not None:
+        elif self.has_values:
             self.journal.close()
             with suppress(StoreError):  # the first error says more; whoever reads it next recovers what is left
                 store.recover(self.folder, error)
@@ -206,7 +215,7 @@ class Execution:
 
     def _write_record(self, ended_by: str = KILLED) -> None:
         """Write experiment.json. Until the end is known, it says what holds if the process is killed."""
-        described, before = self._described(ended_by), self.assignment.resumes
+        described, before = self._described("" if self.is_complete else ended_by), self.assignment.resumes
         store.write_json(self.folder / EXPERIMENT_FILE, joined(before, described) if before else described)
 
     def _described(self, ended_by: str) -> Experiment:

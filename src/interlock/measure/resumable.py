@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN
@@ -212,7 +212,23 @@ def images_now(experiment: Experiment, built: Sequence[Built]) -> list[Built]:
     return [image if image.outcome.state is State.OK else now.get(image.variant, image) for image in experiment.images]
 
 
-def require_same_images(experiment: Experiment, built: Sequence[Built]) -> None:
+def require_same_files(experiment: Experiment, there: Sequence[Built]) -> None:
+    """Raise UsageError for a variant whose files have changed: its build would remove the image that was measured."""
+    now = {image.variant: image.content_hash for image in there}
+    for image in experiment.images:
+        was, is_now = image.content_hash, now.get(image.variant)
+        if image.outcome.state is State.OK and was and is_now and was != is_now:
+            raise _other_image(experiment, image)
+
+
+def _other_image(experiment: Experiment, image: Built) -> UsageError:
+    change = f"{image.variant} has another image than when {experiment.name} was started"
+    return UsageError(key="--resume", found=change, todo=BEGIN_ANEW)
+
+
+def require_same_images(
+    experiment: Experiment, built: Sequence[Built], by: Literal["image_id", "content_hash"] = "image_id"
+) -> None:
     """Raise UsageError for a variant that has another image now, or none: ratios of two builds do not compare."""
     now = {image.variant: image for image in built}
     for image in experiment.images:
@@ -222,9 +238,8 @@ def require_same_images(experiment: Experiment, built: Sequence[Built]) -> None:
         if there.outcome.state is not State.OK:
             lost = f"{image.variant} has no image any more ({there.outcome.reason})"
             raise UsageError(key="--resume", found=lost, todo="Mend that and resume again, or start a new experiment.")
-        if there.image_id != image.image_id:
-            change = f"{image.variant} has another image than when {experiment.name} was started"
-            raise UsageError(key="--resume", found=change, todo=BEGIN_ANEW)
+        if getattr(there, by) != getattr(image, by):
+            raise _other_image(experiment, image)
 
 
 def require_same_catalog(experiment: Experiment, known: Catalog) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from interlock.catalog.types import DEFAULT_BASELINE
 from interlock.catalog.variants import SourceKind, SupportPhase, Variant
 from interlock.engine.protocol import BuildOptions, Engine
+from interlock.errors import InterlockError
 from interlock.measure import experiment, resumable
 from interlock.measure.assignment import Assignment, choose_baseline
 from interlock.measure.ending import Ending
@@ -67,7 +68,10 @@ class StagedRun:
         The first variants are built and looked at while nothing compiles; then the others, which join them. Without
         first ones, or where they are not enough to compare, all are built and measured at once.
         """
-        asked = self.assignment.settings
+        asked, began = self.assignment.settings, self.assignment.resumes
+        if began is not None:
+            there = self.engine.look_up(self.assignment.catalog, asked.to_build, self.how)
+            resumable.require_same_files(began, there)
         later = [name for name in asked.to_build if first and name not in first]
         built = self._build([name for name in asked.to_build if name not in later])
         waiting = [Built(variant=name, outcome=WAITING) for name in later]
@@ -77,8 +81,19 @@ class StagedRun:
                 return folder, built
             self.assignment = replace(self.assignment, resumes=store.read_experiment(folder))
         if later:
-            built += waiting if self.ending.signals else self._build(later)
+            built += waiting if self.ending.signals else self._build_later(later)
         return self._measure(built), built
+
+    def _build_later(self, names: list[str]) -> list[Built]:
+        """Build the other variants; an error says too where what the first look has shown is, if there was one."""
+        try:
+            return self._build(names)
+        except InterlockError as error:
+            looked, results = self.assignment.resumes, self.assignment.results
+            if looked is None:
+                raise
+            kept = f"What was measured is in {results / looked.name}; to continue: {looked.resume_command}"
+            raise error.with_todo(kept) from error
 
     def _build(self, names: list[str]) -> list[Built]:
         """Build variants; if a signal ends it, what is there by then is kept."""

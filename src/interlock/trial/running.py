@@ -17,9 +17,9 @@ from interlock.engine.run.user_images import BuildSetup, Recipe, UserBuilder, Us
 from interlock.errors import EngineError, UsageError
 from interlock.measure import experiment
 from interlock.measure.assignment import Assignment, UsersImages
-from interlock.measure.resumable import BEGIN_ANEW
+from interlock.measure.resumable import require_same_images
 from interlock.measure.watching import Observers
-from interlock.results.experiments import BaseImage, Built, Experiment, State
+from interlock.results.experiments import BaseImage, Built, Experiment
 from interlock.trial.builds import Builds, Candidate, TriedRow
 from interlock.trial.options import exposed_address
 from interlock.trial.proofs import Proofs
@@ -124,11 +124,7 @@ def require_the_same(began: Experiment, workloads: Sequence[Workload], built: Se
     if began.workloads != {workload.name: workload for workload in workloads}:
         problem = f"{began.name} had another load, address or tests: {began.command}"
         raise UsageError(key="--resume", found=problem, todo="Give the same options, or start a new trial.")
-    now = {image.variant: image.content_hash for image in built}
-    for image in began.images:
-        if image.outcome.state is State.OK and now[image.variant] != image.content_hash:
-            problem = f"{image.variant} has another image than when {began.name} was started"
-            raise UsageError(key="--resume", found=problem, todo=BEGIN_ANEW)
+    require_same_images(began, built, by="content_hash")
 
 
 def _base(engine: DockerEngine, request: TrialRequest, watching: Observers) -> BaseImage:

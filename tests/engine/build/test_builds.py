@@ -77,6 +77,10 @@ def test_what_is_looked_up_is_planned_once(project: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(builds.ImageBuilder, "find", lambda _, plan: there if plan.variant.name == VARIANT else None)
     found, missing = builds.look_up(builder_of(project), [VARIANT, "cpython-2.7"])
     assert (found, missing.outcome.state) == (there, State.UNAVAILABLE)
+    assert (
+        missing.content_hash
+        == plan_of(builder_of(project), catalogs.load(project).variants["cpython-2.7"]).content_hash
+    )
     assert planned == [VARIANT, "cpython-2.7"]
 
 

@@ -178,7 +178,10 @@ def _find(builder: Builder[Planned], plan: Planned) -> Built | None:
 
 
 def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
-    """Return what the variants have now, or why they have nothing. Nothing is built or pulled."""
+    """Return what the variants have now, or why they have nothing. Nothing is built or pulled.
+
+    What is not built has the content hash that it would have.
+    """
 
     def find(plan: Planned) -> Built | None:
         try:
@@ -187,10 +190,12 @@ def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
             return ended(plan.variant, State.UNAVAILABLE, error.found)
 
     decided = decide(builder, names, find)
-    return [
-        outcome if isinstance(outcome, Built) else ended(outcome.variant, State.UNAVAILABLE, NOT_BUILT)
-        for outcome in decided
-    ]
+    return [outcome if isinstance(outcome, Built) else _not_built(outcome) for outcome in decided]
+
+
+def _not_built(plan: BuildPlan) -> Built:
+    lacking = ended(plan.variant, State.UNAVAILABLE, NOT_BUILT)
+    return lacking.model_copy(update={"content_hash": plan.content_hash})
 
 
 def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:

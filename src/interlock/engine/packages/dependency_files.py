@@ -47,19 +47,28 @@ class Dependencies:
     modules: list[str] = field(default_factory=list)  # further modules to import, from --import
 
     def at(self, environment: Environment) -> Requirements:
-        """Return the requirements of one environment.
-
-        pip checks hashes for all lines or for none, so the hashes of lock files are left out if any line has none.
-        """
-        own = self.reader.read
-        locked = [line for lock in self.locks for line in lock.lines(self.reader, environment)]
-        if any("--hash" not in line.text for line in (*own.lines, *locked)):
-            locked = [replace(line, text=line.text.partition(" --hash")[0]) for line in locked]
-        return replace(own, lines=[*own.lines, *locked])
+        """Return the requirements of one environment."""
+        wanted = self._all(environment)
+        return replace(wanted, lines=[line for line in wanted.lines if line.applies(environment)])
 
     def here(self) -> Requirements:
-        """Return the requirements of this process's interpreter."""
-        return self.at({key: str(value) for key, value in default_environment().items()})
+        """Return all lines of requirements files, and what this process's interpreter needs of lock files."""
+        return self._all({key: str(value) for key, value in default_environment().items()})
+
+    def _all(self, environment: Environment) -> Requirements:
+        """Return the lines of all files, also of requirements files those whose markers do not hold.
+
+        pip checks hashes for all lines or for none. So all are left out if a line names what has none; those of lock
+        files also if any other line has none.
+        """
+        own = self.reader.read
+        lines, locked = own.lines, [line for lock in self.locks for line in lock.lines(self.reader, environment)]
+        every = [*lines, *locked]
+        if any(line.has_no_sum for line in every) and "--require-hashes" not in own.options:
+            lines = [line.unhashed() for line in lines]
+        if any("--hash" not in line.text for line in every):
+            locked = [line.unhashed() for line in locked]
+        return replace(own, lines=[*lines, *locked])
 
 
 def read(

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from packaging.markers import Marker
 from packaging.pylock import Package, Pylock, PylockValidationError, is_valid_pylock_path
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from interlock.engine.packages.requirements import Line, Reader
@@ -30,6 +31,8 @@ LEAST_POETRY = (2, 1)
 # In poetry.lock, an address that git takes and pip does not: git@example.org:folder/project.git
 SSH = re.compile(r"^([\w.-]+@[\w.-]+):")
 TO_LOCK_AGAIN = "Lock again with the tool that wrote it."
+# In poetry.lock, what a marker says of the extras that are chosen.
+EXTRA = re.compile(r'\bextra (==|!=) "([^"]*)"')
 # In uv.lock, the kinds of source that a project's own packages have, and so have dependencies in a folder.
 FOLDERS = ("virtual", "editable", "directory")
 
@@ -100,12 +103,18 @@ class LockFile(ABC):
 
     def lines(self, reader: Reader, environment: Environment) -> list[Line]:
         """Return what is wanted in an environment as lines for pip; RequirementsError for what is wrong."""
-        lines = []
+        lines, is_for = [], self._is_for(environment)
         for package in self.packages(environment):
-            hashes = "".join(f" --hash={each}" for each in dict.fromkeys(package.sums))
+            hashes = "".join(f" --hash={each}" for each in dict.fromkeys(package.sums if is_for else ()))
             number = line_number(self.text, f'\nname = "{package.name}"')
             lines.append(reader.requirement(Line(f"{package.text}{hashes}", str(self.path), number)))
         return lines
+
+    def _is_for(self, environment: Environment) -> bool:
+        """Return whether this Python is one that it is locked for; of wheels for others, uv leaves out the sums."""
+        with self._as_written("requires-python"):
+            allowed = SpecifierSet(str(self.document.get("requires-python", "")))
+            return allowed.contains(environment["python_full_version"].rstrip("+"), prereleases=True)
 
     def _at_place(self, name: str, place: str, subdirectory: str | None = None) -> str:
         """Return a requirement at a URL, or at a path, which is relative to the lock file's folder."""
@@ -118,7 +127,7 @@ class LockFile(ABC):
             raise wrong(self.path, key, f"found {value!r}", TO_LOCK_AGAIN)
         return value
 
-    def _holds(self, marker: str, environment: Environment) -> bool:
+    def _holds(self, marker: str, environment: Mapping[str, str | frozenset[str]]) -> bool:
         try:
             return not marker or Marker(marker).evaluate(dict(environment))
         except (ValueError, TypeError) as error:
@@ -183,12 +192,21 @@ class PylockFile(LockFile):
             return Pinned(name, self._at_place(name, place, archive.subdirectory), _sums(archive.hashes))
         if package.version is None:
             raise wrong(self.path, "packages.version", f"{name} has files and no version", TO_LOCK_AGAIN)
-        hashes = [wheel.hashes for wheel in package.wheels or []] + ([package.sdist.hashes] if package.sdist else [])
+        wheels = package.wheels or []
+        hashes = [wheel.hashes for wheel in wheels] + ([package.sdist.hashes] if package.sdist else [])
+        # pip and `uv pip compile` lock the wheel for their own interpreter alone: another's has another sum.
+        if len(wheels) == 1 and not wheels[0].filename.endswith("-any.whl"):
+            hashes = []
         return Pinned(name, f"{name}=={package.version}", [each for by_kind in hashes for each in _sums(by_kind)])
 
 
 def _sums(hashes: Mapping[str, str]) -> list[str]:
     return [f"{kind}:{hashes[kind]}" for kind in SUMS if kind in hashes]
+
+
+def _among_extras(comparison: re.Match[str]) -> str:
+    """Return the comparison of the one extra of PEP 508 as one with all that are chosen, as in PEP 751."""
+    return f'"{comparison[2]}" {"in" if comparison[1] == "==" else "not in"} extras'
 
 
 @dataclass(frozen=True)
@@ -224,8 +242,8 @@ class PoetryLock(LockFile):
             for group in package.get("groups", [])
             if canonicalize_name(group) in {"main", *self.selection.groups}
         ]
-        extras = ["", *self.selection.extras]
-        return any(self._holds(marker, {**environment, "extra": extra}) for marker in by_group for extra in extras)
+        chosen = {**environment, "extras": self.selection.extras}
+        return any(self._holds(EXTRA.sub(_among_extras, str(marker)), chosen) for marker in by_group)
 
     def _of(self, package: TomlTable) -> Pinned:
         name, source = package["name"], package.get("source", {})

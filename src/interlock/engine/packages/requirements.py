@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
@@ -88,6 +89,7 @@ EDITABLE = ("-e", "--editable")
 OWN_OPTIONS = re.compile(r"\s+(?=--?[A-Za-z])")
 VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 NAMED_URL = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*@\s*(\S+)(.*)$", re.DOTALL)
+HASH = re.compile(r"\s+--hash[\s=]\S+")
 USER = re.compile(r"://[^/@\s]+@")
 HOST = re.compile(r"""://(?:[^/@\s]*@)?(\[[^\]\s]+\]|[^/:?#\s"']+)""")
 # Options that hold for all requirements of a file, and whether a value follows.
@@ -120,6 +122,29 @@ class Line:
     number: int
     name: str = ""  # canonical; empty if only a build can tell it
     path: Path | None = None
+
+    @property
+    def has_no_sum(self) -> bool:
+        """Return whether it names what pip can check no hash of: a folder, or a repository."""
+        return not self.path.name.endswith(ARCHIVE) if self.path else "git+" in self.text
+
+    @property
+    def own_options(self) -> str:
+        """Return the options that its build gets."""
+        _, *options = OWN_OPTIONS.split(HASH.sub("", self.text), maxsplit=1)
+        return " ".join(options)
+
+    def unhashed(self) -> Line:
+        return replace(self, text=HASH.sub("", self.text))
+
+    def applies(self, environment: Mapping[str, str]) -> bool:
+        """Return whether its marker holds; True if it has none, or one that only pip may understand."""
+        head = OWN_OPTIONS.split(self.text, maxsplit=1)[0]
+        _, _, marker = head.partition("; " if "://" in head else ";")
+        try:
+            return not marker or Marker(marker.strip()).evaluate(dict(environment))
+        except (ValueError, TypeError):
+            return True
 
 
 @dataclass(frozen=True)
@@ -367,5 +392,5 @@ def display_text(line: Line | None) -> str:
     """Return 'file:line text' without hashes and passwords; empty without a line."""
     if line is None:
         return ""
-    text = line.text.partition(" --hash")[0].replace("{path}", str(line.path))
+    text = line.unhashed().text.replace("{path}", str(line.path))
     return f"{line.file}:{line.number} {USER.sub('://****@', text.strip())}"

@@ -135,7 +135,8 @@ class Resolver:
     def _ask(self, lines: list[Line], *options: str) -> list[Resolved] | Ended:
         """Return what pip would install for these lines, or how it failed."""
         self._on_step(f"resolving {len(lines)} requirements")
-        hashes = ["--require-hashes"] if "--require-hashes" in self._wanted.options else []
+        # Also for a part of the lines, as pip would for all: a line without a hash fails, and none that has one.
+        hashes = ["--require-hashes"] if self._wanted.hashed else []
         constraints = pip_lines(self._wanted.constraints, self._places)
         files = {REQUIREMENTS: [*hashes, *self.options(), *pip_lines(lines, self._places)], CONSTRAINTS: constraints}
         self._inside.put({place: requirements_file(lines) for place, lines in files.items()})
@@ -199,7 +200,7 @@ class Resolver:
         unique = list({package.key: package for package in [*packages, *self._alone.values()]}.values())
         failures = [replace(unmet, needed_by=needed_by(unique, name)) for name, unmet in self._failures.items()]
         asked = [(package, self._line(package.name, package.place)) for package in unique]
-        return Resolution([(with_user(package, line), line) for package, line in asked], failures)
+        return Resolution([(with_options(with_user(package, line), line), line) for package, line in asked], failures)
 
     def _line(self, name: str, place: str) -> Line | None:
         return line_for(self._wanted, name, place, self._places)
@@ -209,6 +210,12 @@ def with_user(package: Resolved, line: Line | None) -> Resolved:
     """Return a package with the user and the password of its line's URL, which pip's report leaves out."""
     match = USER.search(line.text) if line else None
     return replace(package, spec=without_user(package.spec).replace("://", match[0], 1)) if match else package
+
+
+def with_options(package: Resolved, line: Line | None) -> Resolved:
+    """Return a package that is built with the options that its line has (--config-settings)."""
+    options = line.own_options if line and not package.is_wheel else ""
+    return replace(package, spec=f"{package.spec} {options}") if options else package
 
 
 def _text(requirement: Requirement) -> str:
