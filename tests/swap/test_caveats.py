@@ -157,6 +157,24 @@ def test_packages_of_an_image_that_does_not_show_its_python_are_told(lines: str,
     assert says(lines, ("packages", "python3.13")) == told
 
 
+@pytest.mark.parametrize(
+    ("source", "path", "told"),
+    [
+        ("a", "/usr/local/bin/node", True),
+        ("caddy:2-alpine", "/usr/bin/caddy", True),
+        ("a", "/usr/lib", True),
+        ("a", "/app/dist", False),
+        ("node:20-slim", "/usr/local/bin/node", False),
+    ],
+)
+@pytest.mark.parametrize("image", ["python:3.13-alpine", "python:3.13-slim"])
+def test_programs_of_alpine_are_told_where_its_image_becomes_debians(
+    image: str, source: str, path: str, told: bool
+) -> None:
+    text = f"FROM node:20-alpine AS a\nFROM {image}\nCOPY --from={source} {path} /x\n"
+    assert ((3, Weight.MAY_BREAK) in heavy("D", text)) == (told and "alpine" in image)
+
+
 PUBLISHERS = {
     "write /usr/local/bin/python": [
         ('FROM python:3.12\nENTRYPOINT ["/usr/bin/python3", "a.py"]\n', [2]),

@@ -209,12 +209,12 @@ IN_FILES = {
 
 def test_services_that_share_an_image_by_an_anchor_are_all_looked_at() -> None:
     text = (
-        "x-base: &base {image: python:3.13}\nservices:\n  a:\n    <<: *base\n    command: git x\n"
+        "x-base: &base {image: python:3.13, a: [python3.13]}\nservices:\n  a:\n    <<: *base\n    command: git x\n"
         "  b:\n    <<: *base\n    platform: linux/arm64\n    command: curl python3.13\n"
     )
     result = swapped_file("compose.yaml", text, replace(FREE, platforms=("linux/amd64",)), None, paths=False)
     assert [one.line for one in result.warnings if one.weight is Weight.BREAKS] == [1, 5, 9]
-    assert [one.line for one in result.paths] == [9]
+    assert [one.line for one in result.paths] == [9, 1]
 
 
 def test_what_stays_beside_what_is_swapped_is_told_with_its_line() -> None:

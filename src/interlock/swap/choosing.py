@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from interlock.errors import LeftError, SwapError, nearest
+from interlock.swap.caveats import Weight
 from interlock.swap.dockerfile import Dockerfile, Stage
 from interlock.swap.image_names import Flavour, ImageLine, Maker, find_image_line
 from interlock.swap.instructions import Instruction
@@ -18,7 +19,8 @@ STAGE_NOUN = "stage"
 SYSTEMS_PYTHON = re.compile(r"\spython-?[3$][\w.{}]*(?!\S)")
 # A line that fetches or compiles a Python.
 BRINGS_PYTHON = re.compile(
-    r"\buv\s+python\s+install\b|\bpyenv\s+install\b|\bconda\s+(?:create|install)\b[^;&|\n]*\bpython=|Python-[23]\.\d+[\w.]*\.(?:tgz|tar)"
+    r"\buv\s+(?:python\s+install|sync|venv)\b|\bpyenv\s+install\b|\b(?:conda|mamba)\s+env\s+create\b"
+    r"|\bconda\s+(?:create|install)\b[^;&|\n]*\bpython=|Python-(?:[23]\.\d+|\$)[\w.{}]*\.(?:tgz|tar)"
 )
 
 AnyImageLine = TypeVar("AnyImageLine", bound=ImageLine)
@@ -140,8 +142,11 @@ def _example(stage: Stage, name: str) -> str:
 def _choose_entries(manifest: ImageManifest, name: str | None, file: str) -> list[ImageEntry]:
     """Return the entries to swap: all, which must have the same Python, or the one of this name or number."""
     entries, noun = manifest.entries, manifest.noun
+    # A build's argument that names Python counts more than its Dockerfile, which may be swapped.
+    heavy = [caveat.line for caveat in manifest.stays if caveat.weight is not Weight.KNOW]
+    error, where = (LeftError, f"{file}:{heavy[0]}") if heavy else (SwapError, file)
     if not entries and not manifest.elsewhere:
-        raise SwapError(file=file, found="names no image", todo=manifest.instead or "Name a file that does.")
+        raise error(file=where, found="names no image", todo=manifest.instead or "Name a file that does.")
     if entries and name is not None:
         chosen = [require_image_line(entries, name, noun, file)]
     else:
@@ -155,9 +160,7 @@ def _choose_entries(manifest: ImageManifest, name: str | None, file: str) -> lis
         raise LeftError(file=f"{file}:{manifest.stays[0].line}", found=there, todo=manifest.instead)
     if not chosen and manifest.instead:
         there = ", ".join(dict.fromkeys(entry.image for entry in entries))
-        raise SwapError(
-            file=file, found=f"no {noun} starts from a Python image (there is {there})", todo=manifest.instead
-        )
+        raise error(file=where, found=f"no {noun} starts from a Python image (there is {there})", todo=manifest.instead)
     if not chosen:
         raise _no_python_error(entries, noun, file)
     _refuse_windows(chosen, file)

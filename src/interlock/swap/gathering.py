@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.copied import Beside, copied_files
 from interlock.swap.dockerfile import Dockerfile, Stage, Taken
-from interlock.swap.image_names import NAMES_PYTHON
+from interlock.swap.image_names import NAMES_PYTHON, ImageLine, Maker
 from interlock.swap.instructions import Instruction
 from interlock.swap.manifests import EXPRESSION, ImageEntry, ImageManifest, ParsedFile
 from interlock.swap.uses import Use, Used, Uses
@@ -25,18 +25,23 @@ def gather_uses(parsed: ParsedFile, chosen: Sequence[int], beside: Beside) -> Us
     """Return what these image lines are used for, with the contents of files that a Dockerfile copies."""
     if isinstance(parsed, ImageManifest):
         entries = tuple(_entry_uses(parsed, parsed.entries[index]) for index in chosen)
-        return Uses(entries, (*_left_to_the_workflow(parsed), *parsed.stays))
+        stays = (*_left_to_the_workflow(parsed), *_not_asked_for(parsed.entries, chosen), *parsed.stays)
+        return Uses(entries, stays)
     crossings = [
         (stage, taken, stage.root.index in chosen, taken.stage is not None and taken.stage.root.index in chosen)
         for stage in parsed.stages
         for taken in stage.taken
     ]
     coming = tuple((stage, taken) for stage, taken, here, there in crossings if here and not there)
+    leaving = tuple((stage, taken) for stage, taken, here, there in crossings if there and not here)
+    # What is said of files that come or leave names their stage.
+    named = {stage.root.index for stage, _ in leaving} | {taken.stage.root.index for _, taken in coming if taken.stage}
     return Uses(
         tuple(_stage_uses(parsed, chosen, coming, beside)),
+        stays=tuple(_not_asked_for(parsed.stages, {*chosen, *named})),
         unknown=tuple(stage for stage in parsed.stages if stage.missing is not None),
         coming=coming,
-        leaving=tuple((stage, taken) for stage, taken, here, there in crossings if there and not here),
+        leaving=leaving,
         named=parsed.named_images,
         platforms_line=parsed.platforms_line,
     )
@@ -60,6 +65,13 @@ def _left_to_the_workflow(manifest: ImageManifest) -> Iterator[Caveat]:
             )
             text = f"{entry.image} stays: {chooser} chooses it"
             yield Caveat(entry.line, text, Weight.KNOW)
+
+
+def _not_asked_for(lines: Sequence[ImageLine], told: Collection[int]) -> Iterator[Caveat]:
+    """Yield the images that have Python and something else, which are swapped only if they are named."""
+    for line in lines:
+        if line.index not in told and line.python is not None and line.python.maker is Maker.OTHER:
+            yield Caveat(line.line, f"{line.image} stays: it is not python:X; {line.option} swaps it", Weight.KNOW)
 
 
 def _stage_uses(

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.dockerfile import INTERPRETER, Stage, Taken
-from interlock.swap.image_names import SUITES, Flavour, ImageLine, ImageName, Maker, NewImage, PythonImage
+from interlock.swap.image_names import SUITES, Flavour, ImageLine, ImageName, Maker, NewImage, PythonImage, parse_name
 from interlock.swap.uses import PIP, Used, Uses
 
 # Paths that have a Python's packages, by the names that people give them.
 PACKAGES = re.compile(r"(?:site|dist)-packages|venv|/lib/python|/install\b|/deps\b|/packages\b")
 # The same, if nothing else shows that the files are Python's.
 COMPILED = re.compile(r"(?:site|dist)-packages|venv|/lib/python|wheel|\.whl")
+# Paths that have programs and libraries.
+PROGRAMS = re.compile(r"/(?:s?bin|lib)(?:/|$)")
 # Publishers whose ENTRYPOINT starts the interpreter, so that CMD has only arguments, and the program that it starts.
 ENTRYPOINTS = {
     "distroless": 'write ENTRYPOINT ["python"]',
@@ -145,6 +147,11 @@ def _files_that_come(here: Stage, taken: Taken, to: NewImage) -> Iterator[Caveat
     changes = here.python is None or here.python.agrees_on != (to.implementation, to.python)
     stays_beside = taken.tools or (taken.stage, taken.name) in here.interpreters_from
     if taken.python is None:
+        name = source.parts if source else parse_name(taken.name)
+        of_alpine = here.python is not None and here.python.flavour is Flavour.ALPINE and _is_alpine(name)
+        if of_alpine and any(map(PROGRAMS.search, taken.instruction.sources)):
+            said = f"takes programs from {where}: those of musl do not start in Debian {to.suite}"
+            yield Caveat(line, f"{said}; take them from an image of Debian")
         installs = source is not None and any(PIP.search(instruction.said) for instruction in source.body)
         paths = taken.instruction.sources
         told = any(map(COMPILED.search, paths)) or (installs and any(map(PACKAGES.search, paths)))
@@ -181,10 +188,14 @@ def _older_libraries(image: ImageName, suite: str) -> str | None:
     return f"{todo[:1].lower()}{todo[1:]}" if has_older_libraries(image, suite) else None
 
 
+def _is_alpine(name: ImageName) -> bool:
+    return name.repository.endswith("alpine") or name.tag.split("-")[-1].startswith("alpine")
+
+
 def has_older_libraries(name: ImageName, suite: str) -> bool:
     """Return whether an image's name shows a system older than a Debian release, or musl: its programs do not start."""
     parts = name.tag.split("-")
-    if name.repository.endswith("alpine") or parts[-1].startswith("alpine"):
+    if _is_alpine(name):
         return True
     own = LIBC.get(suite, 0)
     for system, versions in LIBC_OF:

@@ -15,7 +15,7 @@ from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.debian import official, table
 from interlock.swap.image_names import Flavour, Maker, NewImage, PythonImage
 from interlock.swap.other_pythons import DEBIAN_PYTHON, DEBIANS, EMBEDDING, LIBPYTHON
-from interlock.swap.uses import AT_COMMAND, COMMANDS, PIP, Demand, FileLine, Use, Used
+from interlock.swap.uses import AT_COMMAND, COMMANDS, PIP, CopiedFiles, Demand, FileLine, Use, Used
 
 COMMAND = re.compile(rf"{AT_COMMAND}(?=((?:/[\w/]+/)?[\w.+-]+)(?:[\s\"';)]|$))", re.MULTILINE)
 APK = re.compile(rf"{AT_COMMAND}apk\s+(?:--\S+\s+)*add\b", re.MULTILINE)
@@ -60,6 +60,9 @@ USERS = {
 }
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 OF_NAMESPACE = {"amd64": "linux/amd64", "arm64v8": "linux/arm64", "i386": "linux/386", "s390x": "linux/s390x"}
+# A wheel that a requirement names by its file or address, and a marker that may leave it out.
+WHEEL = re.compile(r"-(?P<tags>cp\d{2,3}-(?P<abi>cp\d{2,3}[a-z]{0,2}|abi3))-[\w.]+\.whl\b")
+MARKED = "python_version"
 CARET, TILDE = re.compile(r"\^\s*(\d+)(?:\.(\d+))?(?:\.(\d+))?"), re.compile(r"~\s*(\d+)\.(\d+)(?:\.\d+)*")
 
 
@@ -68,20 +71,21 @@ def needs_caveats(used: Used, to: NewImage) -> Iterator[Caveat]:
     old, installed = used.line.python, used.installed
     yield from _other_platform(used, to)
     yield from _lines_caveats(used.uses, used.uses, old, to, installed)
-    if used.files is None:
-        return
-    yield from _refusals(used.files.demands, to)
-    for use, lines in used.files.required:
+    files = used.files or CopiedFiles()
+    yield from _refusals(files.demands, to)
+    for use, lines in files.required:
         yield from _packages_needs(use, lines, used, to)
-    for use, lines in used.files.packages:
+    for use, lines in files.packages:
         names = [word for line in lines for word in line.text.partition("#")[0].split()]
         yield from _packages(use, names, used.run, old, to)
-    for script in used.files.scripts:
+    for script in files.scripts:
         inside = installed.union(*(use.packages for use in script.uses))
         for told in _lines_caveats(script.uses, used.uses, old, to, inside):
             yield Caveat(script.line, f"{script.file}:{told.line}: {told.text}", told.weight)
-    if old is not None and (old.copied or old.maker is Maker.OTHER):
-        yield from _brought(used, [line.text for _, lines in used.files.required for line in lines])
+    # Into a Dockerfile a swap itself brings back uv.
+    loses_programs = {Maker.OTHER} if used.files is not None else {Maker.OTHER, Maker.UV}
+    if old is not None and (old.copied or old.maker in loses_programs):
+        yield from _brought(used, [line.text for _, lines in files.required for line in lines])
 
 
 def _lines_caveats(
@@ -190,13 +194,15 @@ def _zones(use: Use, old: PythonImage | None, to: NewImage, installed: Collectio
 def _brought(used: Used, required: Sequence[str]) -> Iterator[Caveat]:
     """Yield the programs that nothing in the file installs, so they came with an image that has more than Python."""
     lines = [use.full if use.runs else f"{use.keyword} {use.text}" for use in used.uses]
-    installing = [part for line in lines for part in COMMANDS.split(line) if BRINGS.search(part)]
+    parts = (part for line in lines for part in COMMANDS.split(line))
+    # What stands before `install` is what installs: `poetry install` brings no poetry.
+    installing = [part[match.end() :] for part in parts if (match := BRINGS.search(part))]
     for use in used.run:
         for match in COMMAND.finditer(use.full):
             program = match[1].rpartition("/")[2]
             if (todo := official()["brought"].get(program)) is None:
                 continue
-            named = re.compile(rf"(?:[\s/\"']|^\W*name = \"){program}\b|^{program}\b")
+            named = re.compile(rf"(?:[\s/\"'-]|^\W*name = \"){program}\b|^{program}\b")
             if not any(named.search(part) for part in (*installing, *required)):
                 said = f"runs {program}, which nothing here installs and the new image does not have: {todo}"
                 yield Caveat(use.line, said, Weight.BREAKS)
@@ -251,9 +257,20 @@ def _packages_needs(use: Use, lines: Sequence[FileLine], used: Used, to: NewImag
     for line in lines:
         for told in difference_caveats(Use(use.line, line.text), to):
             yield Caveat(use.line, f"{line.where}: {told.text}", told.weight)
+        wheel = WHEEL.search(line.text)
+        if wheel and MARKED not in line.text and not _loads(wheel, to):
+            said = f"{line.where}: {wheel['tags']} is a wheel for another Python than {to.command}: name one for it"
+            yield Caveat(use.line, said, Weight.BREAKS)
         if git and re.search(git, line.text):
             said = f"{line.where}: needs git, which the new image does not have: install git"
             yield Caveat(use.line, said, Weight.BREAKS)
+
+
+def _loads(wheel: re.Match[str], to: NewImage) -> bool:
+    """Return whether a wheel of this name is for the new image's Python; abi3 is for later ones too, with a GIL."""
+    if to.implementation != "python":
+        return False
+    return not to.free_threaded if wheel["abi"] == "abi3" else wheel["abi"] == f"cp{to.python.replace('.', '')}"
 
 
 def _admits(text: str, version: str) -> bool:

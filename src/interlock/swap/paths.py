@@ -27,7 +27,9 @@ VERSION_TOKEN = re.compile(
     rf"|(?<![A-Za-z0-9_.-])(?P<script>pip|pydoc|idle|2to3-)(?P<script_version>\d+\.\d+|{VARIABLE})(?![A-Za-z0-9_]|\.\d)"
     r"|(?<![A-Za-z0-9])(?P<wheel>cp\d{2,3}-(?:cp\d{2,3}[a-z]{0,2}|abi3))(?![A-Za-z0-9])"
     r"|(?<![A-Za-z0-9])(?P<module>cpython-\d{2,3}[a-z]{0,2})(?![A-Za-z0-9])"
-    rf"|(?:(?<=--python )|(?<=--python=)|(?<=[ \t]-p )|(?<=UV_PYTHON=))(?P<option>\d+\.\d+t?|{VARIABLE})"
+    r"|(?:(?<=--python[ =])|(?<=[ \t]-p )|(?<=UV_PYTHON=)"
+    r"|(?<=--python[ =][\"'])|(?<=[ \t]-p [\"'])|(?<=UV_PYTHON=[\"']))"
+    rf"(?P<option>\d+\.\d+(?:\.\d+)?t?|{VARIABLE})"
     r"(?![A-Za-z0-9_.])"
 )
 # Folders of Debian's own Python.
@@ -45,6 +47,7 @@ INSTALLED = re.compile(
 )
 # Instructions whose text no program uses as a path.
 WITHOUT_PATHS = frozenset({"FROM", "LABEL", "MAINTAINER", "EXPOSE", "STOPSIGNAL", "USER"})
+PATCH = re.compile(r"^(\d+\.\d+)\.\d+(t?)$")
 DIGITS = re.compile(r"(\d)(\d+)")
 # Stands for the stage of what is above the first one, which may be meant for any stage.
 ANY_STAGE = -1
@@ -93,7 +96,7 @@ class VersionToken:
             digits = DIGITS.search(self.compiled)
             return f"{digits[1]}.{digits[2]}{'t' if self.compiled.endswith('t') else ''}" if digits else None
         try:  # builds before 3.8 have folders named 3.7m
-            return expand(_plain_version(self.match) or "", values).rstrip("dmu")
+            return _without_patch(self.match, expand(_plain_version(self.match) or "", values).rstrip("dmu"))
         except NoValue:
             return None
 
@@ -101,6 +104,11 @@ class VersionToken:
 def _plain_version(match: re.Match[str]) -> str | None:
     """Return the version if it is written with a point, or its variable."""
     return match["version"] or match["script_version"] or match["option"]
+
+
+def _without_patch(match: re.Match[str], version: str) -> str:
+    """Return a version without its patch, which uv takes too: `uv venv --python 3.12.4`."""
+    return PATCH.sub(r"\1\2", version) if match["option"] else version
 
 
 def version_tokens(dockerfile: Dockerfile, stage: Stage | None, instruction: Instruction) -> list[VersionToken]:
@@ -184,14 +192,15 @@ def broken_versions(parsed: ParsedFile, chosen: Sequence[int], to: NewImage) -> 
 def _in_scopes(manifest: ImageManifest, chosen: Sequence[int], to: NewImage) -> Iterator[FoundVersion]:
     """Yield the versions in the scopes of entries: their commands, volumes and environments."""
     text, reason = manifest.text, "edit it by hand: only a Dockerfile's are edited"
-    for entry in (manifest.entries[index] for index in chosen):
-        old = entry.python.python if entry.python else None
-        for match in (
-            match for scope in entry.scopes for match in VERSION_TOKEN.finditer(text, scope.span.start, scope.span.end)
-        ):
+    entries = [manifest.entries[index] for index in chosen]
+    old = {entry.python.python if entry.python else None for entry in entries}
+    images = {at for entry in entries for at in range(entry.span.start, entry.span.end)}
+    # Each once: thousands of services may merge one mapping.
+    for span in dict.fromkeys(scope.span for entry in entries for scope in entry.scopes):
+        for match in VERSION_TOKEN.finditer(text, span.start, span.end):
             version, new = _plain_version(match), _renamed(match, to)
-            inside = entry.span.start <= match.start() < entry.span.end
-            if not inside and version is not None and old in {None, version} and new != match[0]:
+            known = version is not None and (None in old or _without_patch(match, version) in old)
+            if match.start() not in images and known and new != match[0]:
                 yield FoundVersion(line_of(text, match.start()), match[0], new, edited=False, reason=reason)
 
 

@@ -135,7 +135,7 @@ class Uses:
     """How a file uses the swapped images, which files move between these and other images, and what stays."""
 
     lines: tuple[Used, ...]
-    stays: tuple[Caveat, ...] = ()  # from the reader of the file
+    stays: tuple[Caveat, ...] = ()  # about what is not swapped
     unknown: tuple[Stage, ...] = ()  # stages whose image has a variable without a value
     coming: tuple[tuple[Stage, Taken], ...] = ()  # what a swapped stage takes from elsewhere
     leaving: tuple[tuple[Stage, Taken], ...] = ()  # what others take from a swapped one

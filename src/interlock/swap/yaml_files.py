@@ -13,7 +13,7 @@ from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.scanner import RoundTripScanner
 
-from interlock.errors import SwapError
+from interlock.errors import LeftError, SwapError
 from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.image_names import NAMES_PYTHON, Maker, python_image
 from interlock.swap.instructions import Span
@@ -65,7 +65,7 @@ def read_manifest(text: str, file: str) -> ImageManifest:
 def _no_manifest_error(documents: Sequence[Node], file: str) -> SwapError:
     """Return the error for YAML of an unknown kind, which names a template's values that name Python."""
     for named in _other_images(documents, [], VALUES_FIELD):
-        return SwapError(
+        return LeftError(
             file=f"{file}:{named.line}",
             found="is no compose file, manifest or pipeline, but perhaps values for a template",
             todo=f"There {named.text}.",
@@ -173,17 +173,18 @@ def _own(node: Node | None) -> tuple[dict[str, Node], list[Node]]:
 
 def _get(node: Node | None, key: str) -> Node | None:
     """Return the value of a mapping's key, its own or a merged one (<<)."""
-    left, seen = [node], set[int]()
+    return next((values[key] for mapping in _with_merged(node) if key in (values := _own(mapping)[0])), None)
+
+
+def _with_merged(node: Node | None) -> Iterator[Node]:
+    """Yield a mapping and those that it merges, directly or through others, in the order in which their keys count."""
+    left, seen = [node] if node is not None else [], set[int]()
     while left and len(seen) < MOST_MERGED:
         mapping = left.pop()
-        if id(mapping) in seen:
-            continue
-        seen.add(id(mapping))
-        values, merged = _own(mapping)
-        if key in values:
-            return values[key]
-        left += reversed(merged)
-    return None
+        if id(mapping) not in seen:
+            seen.add(id(mapping))
+            yield mapping
+            left += reversed(_own(mapping)[1])
 
 
 def _service_images(services: Iterable[Node]) -> Iterator[NamedImage]:
@@ -309,10 +310,11 @@ def _job_images(document: Node) -> Iterator[NamedImage]:
     if images := [*_circle_images(document)]:
         yield from images
         return
+    default = None  # GitLab's, whose image all jobs have that name none
     if _is_github(document):
         jobs = [(key, job, "container") for key, job in _pairs(_get(document, "jobs"))]
     else:
-        held = _pairs(document)
+        held, default = _pairs(document), _get(document, "default")
         jobs = [(key, job, "image") for key, job in held if key.value == "default" or str(key.value) not in GITLAB_KEYS]
         jobs += [(key, document, "image") for key, _ in held if key.value == "image"]
     for key, job, field in jobs:
@@ -321,6 +323,8 @@ def _job_images(document: Node) -> Iterator[NamedImage]:
         image = inner if inner is not None else image
         if isinstance(image, ScalarNode):
             yield key.value, image, job
+            if job is default:
+                yield key.value, image, document
 
 
 def _containers(node: MappingNode) -> Iterator[Node]:
@@ -349,16 +353,19 @@ def _entries(text: str, documents: Sequence[Node], images: list[NamedImage], fil
     entries = []
     for index, (_, same) in enumerate(sorted(by_start.items())):
         name, image, _ = same[0]
+        held = {id(scope): scope for _, _, scope in same}
         scopes = [
-            Scope(
-                Span(node.start_mark.index, node.end_mark.index),
-                tuple(_uses(node, all_scopes - {id(node)})),
-                tuple(platforms.get(id(node), ())),
-            )
-            for node in {id(scope): scope for _, _, scope in same}.values()
+            Scope(_span(node), tuple(_uses(node, all_scopes - {id(node)})), tuple(platforms.get(id(node), ())))
+            for node in held.values()
         ]
+        merged = {id(part): part for scope in held.values() for part in _with_merged(scope)}
+        scopes += [Scope(_span(part)) for key, part in merged.items() if key not in held]
         entries.append(make_entry(text, index, name, _image_span(text, image, file), scopes))
     return tuple(entries)
+
+
+def _span(node: Node) -> Span:
+    return Span(node.start_mark.index, node.end_mark.index)
 
 
 def _platforms(documents: Sequence[Node]) -> dict[int, list[str]]:
