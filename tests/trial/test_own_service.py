@@ -38,6 +38,9 @@ services:
         ({"Dockerfile": "FROM x\nEXPOSE 80 9090\nCMD run --port 9090\n"}, {"port": 9090}),
         ({"compose.yaml": COMPOSE}, {"file": "D", "port": 5000}),
         ({"compose.yaml": "services: [1]\n"}, {}),
+        *(({"compose.yaml": f"services: {{web: {{build: {{context: ., dockerfile: '{name}'}}}}}}\n",
+            "Containerfile": "FROM x\n"}, {"file": file})
+          for name, file in (("${D:-my}.${E-slim}", "my.slim"), ("${D}", "Containerfile"))),
         # Tags of compose's own, and an anchor that is used twice, which is no warning to print.
         ({"compose.yaml": "services: {web: {build: !override {context: ., dockerfile: D}, ports: !reset [80]}}\n"},
          {"file": "D", "port": 80}),

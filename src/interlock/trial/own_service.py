@@ -31,6 +31,7 @@ FRAMEWORKS = (
     "aiohttp", "tornado", "pyramid", "bottle",
 )  # fmt: skip
 PORT = re.compile(r"\d{1,5}")
+WITH_DEFAULT = re.compile(r"\$\{\w+:?-([^}]*)\}")
 PORT_OF_COMMAND = re.compile(r"(?:--port[= ]|--bind[= ]\S*?:|-b \S*?:|0\.0\.0\.0:|http\.server )(\d{2,5})\b")
 HEALTH = re.compile(r"https?://[\w.\[\]]+:(\d{2,5})(/[^\s\"'|;)\\]*)")
 
@@ -105,7 +106,9 @@ def _of_compose(path: Path) -> dict[str, Any]:
         context = build.get("context", ".") if isinstance(build, dict) else build
         if isinstance(context, str) and context.rstrip("/") in {".", ""}:
             file = build.get("dockerfile", "Dockerfile") if isinstance(build, dict) else "Dockerfile"
-            return {"file": str(file), **_ports(service, f"{name} of {path.name}")}
+            # With no value of the environment compose takes the default, if there is one.
+            named = WITH_DEFAULT.sub(r"\1", str(file))
+            return {"file": "" if "$" in named else named, **_ports(service, f"{name} of {path.name}")}
     return {}
 
 
