@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, ttest_1samp, ttest_ind, ttest_rel
 
 from interlock.analysis import statistics
-from interlock.analysis.statistics import RESOLUTION, Ratio, fit_levels
+from interlock.analysis.statistics import NO_PART, RESOLUTION, BlockFigure, Ratio, fit_levels
 from tests.builders import present
 
 # Hours of sleep gained with either isomer, ten patients: Student, The Probable Error of a Mean, Biometrika 6 (1908).
@@ -167,6 +167,16 @@ def test_rows_that_ended_early_are_compared_in_their_rounds() -> None:
     assert ratio.rounds == 4
     assert ratio.estimate == pytest.approx(1.1, abs=0.03)
     assert ratio.low < 1.1 < ratio.high
+
+
+@pytest.mark.parametrize("shared", [2, 4])
+def test_a_ratio_is_no_surer_by_rounds_that_one_row_has_alone(shared: int) -> None:
+    """95 % intervals covered 88 to 92 % where one benchmark of a claim had more rounds than the other."""
+    whole = table(np.random.default_rng(9), 3, 12, [0.03])
+    cut = {number: row[:shared] for number, row in whole.items()}
+    assert fit_levels({**cut, 0: whole[0]}).ratio(1, 0) == fit_levels(cut).ratio(1, 0)
+    late: dict[int, list[BlockFigure]] = {number: [*[NO_PART] * 8, *row[8:]] for number, row in whole.items()}
+    assert fit_levels({**late, 0: [*whole[0]]}).ratio(1, 0) == fit_levels(late).ratio(1, 0)
 
 
 def test_a_row_of_one_round_spoils_no_other() -> None:

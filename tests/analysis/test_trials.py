@@ -111,6 +111,18 @@ def test_the_best_are_those_that_are_not_shown_to_be_slower_than_the_fastest() -
     assert best_of([one for one in found if one.verdict is TrialVerdict.STAY], table) == []
 
 
+def test_the_best_are_compared_block_by_block_though_one_lacks_a_block() -> None:
+    """Ctrl-C within a block, then --resume: what blocks differ by hid that one takes a fifth longer."""
+    by_block = (1.0, 1.5, 0.8, 1.4, 0.9, 1.6, 1.1, 1.3)
+    slower = [0.0006 * by * noise for by, noise in zip(by_block, NOISE, strict=True)]
+    rows = {OWN: around(0.001, by_block), NEW: around(0.0005, by_block), "cpython-3.14t": slower}
+    experiment, table = make_tried(rows)
+    *others, last = table.rows
+    figures, blocks = ((*whole[:1], *whole[2:]) for whole in (last.figures, last.blocks))
+    table = replace(table, rows=(*others, replace(last, figures=figures, blocks=blocks)))
+    assert best_of(judge(experiment, table), table) == [NEW]
+
+
 def tried(gil: GilStates | None, declared: Gil | None = Gil.OFF) -> TriedImage:
     return TriedImage(declared_gil=declared, gil=gil)
 

@@ -96,6 +96,7 @@ class Row:
     max_rss_bytes: int | None
     notes: tuple[str, ...]
     figures: tuple[float, ...] = ()  # of each block, in their order
+    blocks: tuple[int, ...] = ()  # the numbers of these blocks
     details: tuple[DetailFigure | None, ...] = ()  # in the order of the benchmark's own
     share: Interval | None = None  # throughput divided by the best limit's
     built_otherwise: str = ""  # what optimised its interpreter and what the baseline's, if not the same
@@ -214,7 +215,7 @@ def _table(contents: Contents, workload: Workload, benchmark: Benchmark) -> Tabl
         rows=rows,
         limits=tuple(_row(contents, cell, benchmark, compared) for cell in limits),
     )
-    return _with_shares(contents, table)
+    return _with_shares(table)
 
 
 def _cpus_of(experiment: Experiment, workload: Workload) -> int:
@@ -223,24 +224,24 @@ def _cpus_of(experiment: Experiment, workload: Workload) -> int:
     return cpus_in(workload.of_user.cpus or of_trial, experiment.host["cores"])
 
 
-def _with_shares(contents: Contents, table: Table) -> Table:
+def _with_shares(table: Table) -> Table:
     """Return the table with each row's share of the best limit, paired by round: a row may have joined later."""
     best = table.best_limit
     if best is None:
         return table
-
-    def by_number(label: str) -> dict[int, float]:
-        values = contents.values_of(label, table.workload.name, table.benchmark.name)
-        return dict(zip(dict.fromkeys(values.blocks), values.figures, strict=True)) if values else {}
-
-    theirs = by_number(best.label)
+    theirs = _by_number(best)
 
     def share(row: Row) -> Row:
-        mine = by_number(row.label)
+        mine = _by_number(row)
         both = [number for number in mine if number in theirs]
         return replace(row, share=ratio_of([theirs[each] for each in both], [mine[each] for each in both]))
 
     return replace(table, rows=tuple(map(share, table.rows)), limits=tuple(map(share, table.limits)))
+
+
+def _by_number(row: Row) -> dict[int, float]:
+    """Return a row's figures by the numbers of their blocks."""
+    return dict(zip(row.blocks, row.figures, strict=True))
 
 
 def _row(contents: Contents, cell: CellResult, benchmark: Benchmark, compared: Mapping[Pair, Comparison]) -> Row:
@@ -261,6 +262,7 @@ def _row(contents: Contents, cell: CellResult, benchmark: Benchmark, compared: M
         notes=_notes(experiment, cell, mine, otherwise),
         details=details_of(experiment.workloads[cell.workload], benchmark, mine),
         figures=tuple(figures),
+        blocks=tuple(dict.fromkeys(mine.blocks)) if mine else (),
         built_otherwise=otherwise,
     )
 

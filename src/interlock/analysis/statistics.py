@@ -176,10 +176,14 @@ def fit_levels(figures: Mapping[Key, Sequence[BlockFigure]]) -> Levels:
     by_part = {key: _by_block_and_part(row) for key, row in figures.items()}
     known = {key: row for key, row in by_part.items() if row and all(0 < figure < math.inf for figure in row.values())}
     columns = {at: number for number, at in enumerate(sorted({at for row in known.values() for at in row}))}
-    rounds = len(columns)
-    logs = np.full((len(known), rounds), np.nan)
+    logs = np.full((len(known), len(columns)), np.nan)
     for number, row in enumerate(known.values()):
         logs[number, [columns[at] for at in row]] = np.log(list(row.values()))
+    # A round that one row has alone is in no ratio, and fits that row without any error, as if it had none.
+    shared = logs[:, np.isfinite(logs).sum(axis=0) > 1]
+    if np.isfinite(shared).any(axis=1).all():
+        logs = shared
+    rounds = logs.shape[1]
     rows: dict[Hashable, int] = {key: number for number, key in enumerate(known)}
     if rounds < 2:
         nothing = np.ones(len(known))

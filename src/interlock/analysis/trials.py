@@ -259,9 +259,10 @@ def busy_of(table: Table) -> Busy | None:
 def best_of(judged: Sequence[JudgedRow], table: Table) -> list[str]:
     """Return the variants to switch to that may be the best of them, compared with each other; the fastest first."""
     better = {row.label: row.comparison for row in judged if row.verdict is TrialVerdict.SWITCH and row.comparison}
-    rows = {row.label: row.figures for row in table.rows if row.label in better}
+    rows = {row.label: row for row in table.rows if row.label in better}
     order = sorted(rows, key=lambda label: better[label].ratio.estimate)
-    places = ranks(order, fit_levels(rows).ratio) if order else {}
+    figures = in_places(rows, {label: row.figures for label, row in rows.items()})
+    places = ranks(order, fit_levels(figures).ratio) if order else {}
     return [label for label in order if places[label] is not Rank.WORSE]
 
 
