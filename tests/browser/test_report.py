@@ -18,6 +18,8 @@ from tests.contrast import contrast
 from tests.reports import example
 
 ROWS = ["5 rows", "13 rows"]
+# The width of an A4 sheet without its margins.
+A4_PX = 688
 CHART, TABLE = "#ratio-locks-queue .dots", "#ratio-locks-queue table"
 # Rows of a table or chart after the third are like those before; axe takes 20 s for all.
 REPEATED = [["tbody tr:nth-child(n+4)"], [".dots li:nth-child(n+4)"]]
@@ -129,6 +131,16 @@ def test_a_table_is_sorted_by_the_figures_that_its_texts_begin_with(opened: Open
     assert by_name[0] == min(names)
     assert by_name.index("cpython-3.9") < by_name.index("cpython-3.13")
     assert head.get_attribute("aria-sort") is None
+
+
+def test_versions_are_sorted_as_versions(opened: Open) -> None:
+    window = opened("13 rows")
+    window.page.locator("#images th").filter(has_text="the interpreter says").get_by_role("button").click()
+    versions = window.page.locator("#images tbody td:nth-child(2)").all_text_contents()
+    parts = [[int(part) for part in text.split(",")[0].split(".")] for text in versions if text != "-"]
+    assert parts == sorted(parts)
+    assert {major for major, *_ in parts} == {2, 3}
+    assert {9, 13} <= {minor for _, minor, *_ in parts}
 
 
 def test_rows_can_stand_by_their_time_and_as_they_were(opened: Open) -> None:
@@ -283,6 +295,24 @@ def test_on_paper_it_is_light_whole_and_without_what_paper_cannot_do(opened: Ope
     assert not window.page.locator("#ratio-locks-queue summary").first.is_visible()
     written = window.page.pdf(path=tmp_path / "report.pdf", format="A4", prefer_css_page_size=True)
     assert (written.count(b"/Type /Page\n") or written.count(b"/Type /Page ")) >= 2
+
+
+def test_on_paper_shades_are_printed_and_a_wide_heat_map_is_whole(opened: Open) -> None:
+    page = opened("many columns", "desk").page
+    page.set_viewport_size({"width": A4_PX, "height": 900})
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= A4_PX
+    assert not page.locator("#heat-map .scrolls").is_visible()
+    for place in (".heat tbody td", ".legend span", ".dots svg"):
+        assert page.locator(place).first.evaluate("one => getComputedStyle(one).printColorAdjust") == "exact"
+    assert page.locator(".heat").evaluate("one => getComputedStyle(one).backgroundImage") == "none"
+
+
+def test_on_paper_all_but_further_tables_is_unfolded(opened: Open) -> None:
+    page = opened("answered", unfolded=False).page
+    assert page.locator("#open details:not([open])").count() == 1
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not(.behind):not([open])").count() == 0
 
 
 def test_without_javascript_all_of_it_can_be_read(opened: Open) -> None:

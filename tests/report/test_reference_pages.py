@@ -9,12 +9,12 @@ import pytest
 from interlock.analysis.claims import ClaimVerdict, Finding
 from interlock.analysis.comparison import DetailFigure
 from interlock.analysis.references import ReferenceFigure, ReferenceFinding
-from interlock.analysis.statistics import Interval, Ratio
+from interlock.analysis.statistics import Ratio
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.claims import AnsweringFigure, JudgedApart, Picture, Question, Untested
 from interlock.catalog.workloads import Detail
 from interlock.errors import CatalogError
-from interlock.report.reference_pages import BEGIN, END, answers, charts, claims_tables, command, filled, ratio_words
+from interlock.report.reference_pages import BEGIN, END, answers, charts, claims_tables, command, filled
 from tests.builders import make_claim, make_experiment
 
 FUTEX = AnsweringFigure.model_validate(
@@ -90,17 +90,6 @@ def test_answers_whose_figures_are_gone_or_show_something_else_are_refused_toget
 def test_an_answer_names_only_figures_that_it_has() -> None:
     with pytest.raises(ValueError, match=r"\{waits\}"):
         Question(question="How many?", answer="{waits}", figures={"calls": FUTEX})
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [
-        (Interval(1.0425, 1.006, 1.079), "1.042x [1.006, 1.079]"),
-        (Interval(0.00384, 0.00332, 0.00445), "0.00384x [0.00332, 0.00445]"),
-    ],
-)
-def test_a_small_ratio_keeps_its_digits(ratio: Interval, text: str) -> None:
-    assert ratio_words(ratio) == text
 
 
 def test_a_publication_has_a_table_of_what_was_judged_and_a_list_of_what_was_not_and_why() -> None:

@@ -47,9 +47,17 @@ def test_a_figure_is_within_half_a_percent_of_its_number(number: float) -> None:
     assert float(tables.figure_text(number).replace(",", "")) == pytest.approx(number, rel=0.0051)
 
 
-def test_an_interval_has_three_decimals_and_says_when_one_round_left_it_open() -> None:
-    assert tables.ratio_text(Interval(1.23456, 1.0, 1.5)) == "1.235x [1.000, 1.500]"
-    assert tables.ratio_text(Interval(2.0, 0.0, math.inf)) == "2.000x [one round]"
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (Interval(1.23456, 1.0, 1.5), "1.235x [1.000, 1.500]"),
+        (Interval(0.00384, 0.00332, 0.0043), "0.00384x [0.00332, 0.00430]"),
+        (Interval(0.0004, 0.0, math.inf), "0.000400x [one round]"),
+        (Interval(2.0, 0.0, math.inf), "2.000x [one round]"),
+    ],
+)
+def test_a_ratio_has_three_decimals_or_digits_and_says_when_one_round_left_it_open(ratio: Interval, text: str) -> None:
+    assert tables.ratio_text(ratio) == text
 
 
 def test_in_markdown_a_section_has_its_heading_and_escapes_pipes() -> None:

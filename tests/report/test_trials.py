@@ -19,7 +19,7 @@ from interlock.report import trials as report
 from interlock.report.experiment import headline, markdown
 from interlock.report.html.page import page
 from interlock.report.opening import brief, ended_lines, markdown_opening, opening_of
-from interlock.report.tables import Section
+from interlock.report.tables import Section, capitalized
 from interlock.results.experiments import Experiment, Outcome, State
 from interlock.results.json_documents import Reported
 from interlock.results.trials import OWN, GilStates
@@ -169,3 +169,6 @@ def test_the_page_of_a_trial_has_its_verdicts() -> None:
     # Where a narrow screen hides the head of a table each figure has its name with it.
     named = re.findall(r'<td data-column="([^"]+)"', text)
     assert {column for section in opening.sections if section.rows for column in section.columns[1:]} == set(named)
+    # The verdicts on one CPU and on two have the same columns: only their titles tell them apart.
+    answered = text[: text.index("<nav")]
+    assert re.findall("<h3>([^<]+)</h3>", answered) == [capitalized(section.title) for section in opening.sections]

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from interlock.analysis.claims import ClaimVerdict, Finding, figure_text
 from interlock.analysis.comparison import DetailFigure, baseline_optimisation
 from interlock.analysis.references import ReferenceFigure, ReferenceFinding
-from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.claims import AnsweringFigure, ClaimMetric, JudgedApart, Question, Statement, Untested
 from interlock.errors import CatalogError
@@ -169,7 +168,7 @@ def _wrong(
 def _words(figure: ReferenceFigure) -> str:
     if isinstance(figure.figure, DetailFigure):
         return detail_text(figure.figure)
-    return ratio_words(figure.figure.ratio) if isinstance(figure.figure, Comparison) else figure_text(figure.figure)
+    return ratio_text(figure.figure.ratio) if isinstance(figure.figure, Comparison) else figure_text(figure.figure)
 
 
 def _short(figure: ReferenceFigure) -> str:
@@ -178,15 +177,7 @@ def _short(figure: ReferenceFigure) -> str:
         return figure_text(figure.figure.value)
     if not isinstance(figure.figure, Comparison):
         return figure_text(figure.figure)
-    return ratio_words(figure.figure.ratio).split()[0]
-
-
-def ratio_words(ratio: Interval) -> str:
-    """Return a ratio as tables show it, but even a small one with three digits."""
-    if ratio.estimate >= 0.1:
-        return ratio_text(ratio)
-    estimate, low, high = map(figure_text, (ratio.estimate, ratio.low, ratio.high))
-    return f"{estimate}x [{low}, {high}]"
+    return ratio_text(figure.figure.ratio).split()[0]
 
 
 def _shown(figure: ReferenceFigure) -> str:

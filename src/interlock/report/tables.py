@@ -37,11 +37,12 @@ class Section:
 
 
 def ratio_text(ratio: Interval | None) -> str:
-    """Return a ratio with its 95 % interval: '1.230x [1.190, 1.270]', or a dash."""
+    """Return a ratio with its 95 % interval: '1.230x [1.190, 1.270]', '0.00401x [0.00374, 0.00430]'; or a dash."""
     if ratio is None:
         return "-"
-    bounds = "one round" if math.isinf(ratio.high) else f"{ratio.low:.3f}, {ratio.high:.3f}"
-    return f"{ratio.estimate:.3f}x [{bounds}]"
+    digits = ".3f" if ratio.estimate >= 0.1 else "#.3g"
+    bounds = "one round" if math.isinf(ratio.high) else f"{ratio.low:{digits}}, {ratio.high:{digits}}"
+    return f"{ratio.estimate:{digits}}x [{bounds}]"
 
 
 def short_ratio_text(ratio: Interval) -> str:

@@ -58,6 +58,7 @@ def test_a_dot_has_its_verdict_and_says_its_figures() -> None:
     }
     assert by_label["cpython-2.7-pth"].says.startswith("750 ±1%; 7.500x [")
     assert "to its control" in by_label["cpython-2.7-pth"].says
+    assert [dot.figure for dot in by_label.values()] == ["1.000x", "7.500x", "0.700x"]
 
 
 def test_a_single_round_is_a_dot_without_an_interval() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from interlock.analysis import comparison
 from interlock.report.html.heat_map import Field, heat_map
-from tests.builders import make_cell, make_experiment
-from tests.reports import MISSING, VARIANTS, example
+from tests.builders import make_cell, make_experiment, make_values
+from tests.reports import MISSING, ROUNDS, VARIANTS, example
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,17 @@ def test_a_field_has_its_ratio_or_its_state_and_the_shade_of_its_verdict(
     variant: str, place: int, field: Field
 ) -> None:
     assert heat_map(example()[1]).rows[variant][place] == field
+
+
+@pytest.mark.parametrize(("ratio", "text"), [(0.0002, "0.0002"), (0.009, "0.009"), (0.0949, "0.09"), (25.0, "25.0")])
+def test_a_field_of_a_ratio_far_from_1_has_a_digit_other_than_0(ratio: float, text: str) -> None:
+    experiment = make_experiment(["slow", "fast"])
+    values = {
+        (label, "locks"): {"uncontended": make_values(*([seconds * factor] for factor in ROUNDS))}
+        for label, seconds in {"slow": 1.0, "fast": ratio}.items()
+    }
+    (field,) = heat_map(comparison.tables(experiment, values, {})).rows["fast"]
+    assert field.text == text
 
 
 def test_every_variant_has_a_field_for_each_benchmark_of_each_workload() -> None:

@@ -15,7 +15,7 @@ from interlock.report.opening import GOES_ON, NOT_KNOWN, Opening
 from interlock.results.answers import Share
 from interlock.results.journal import KILLED
 from interlock.untrusted import CONTROL
-from tests.builders import make_cell, make_experiment, present
+from tests.builders import make_cell, make_experiment, make_values, present
 from tests.picks import make_pick
 from tests.reports import CANNOT, FIVE, VARIANTS, example, reference, scaled
 
@@ -138,6 +138,7 @@ def test_a_row_that_the_answer_names_is_shown_beside_it_though_it_is_an_aside() 
     body = without_scripts(page.page(*example(), Opening(pick, frozenset({"cpython-2.7-pth"}))))
     answer = body[: body.index("<nav")]
     assert re.findall(r'<li class="slower"([^>]*) data-ratio', answer) == [' data-variant="cpython-2.7-pth"']
+    assert re.findall(r'<li [^>]*title="([^:]*):', answer) == ["cpython-2.7-pth uncontended"]
 
 
 def test_the_filter_finds_a_variant_that_was_built_otherwise_among_the_means() -> None:
@@ -182,6 +183,15 @@ def test_the_tables_of_a_chart_stand_below_it_whole_and_without_javascript() -> 
         table = re.search(rf"<caption>{re.escape(title)}.*?</table>", example_body(), flags=re.DOTALL | re.IGNORECASE)
         assert table is not None, title
         assert f">{cell}</td>" in table[0]
+
+
+def test_the_table_of_a_benchmark_without_a_chart_is_open() -> None:
+    alone = make_experiment(["a"], cells=[make_cell("a")])
+    values = {("a", "locks"): {"uncontended": make_values([1e-7], [1.01e-7])}}
+    body = without_scripts(page.page(alone, comparison.tables(alone, values, {})))
+    assert body.count('<details class="behind" open>') == 1
+    assert "1 builds" not in body
+    assert '<details class="behind" open>' not in example_body()
 
 
 def test_throughput_by_workers_is_a_table_of_its_own() -> None:

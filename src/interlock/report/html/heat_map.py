@@ -88,5 +88,5 @@ def field_of(row: Row, *, is_baseline: bool) -> Field:
     estimate, verdict = row.to_baseline.ratio.estimate, row.to_baseline.verdict
     size = max(estimate, 1 / estimate)
     step = 1 + sum(size > limit for limit in (STEPS if verdict is Verdict.SLOWER else STEPS[:2]))
-    text = f"{estimate:.2f}" if estimate < 10 else f"{estimate:.1f}" if estimate < 100 else f"{estimate:.0f}"
-    return Field(text, f"{verdict}-{step}" if verdict.differs else verdict)
+    digits = ".1g" if estimate < 0.095 else ".2f" if estimate < 10 else ".1f" if estimate < 100 else ".0f"
+    return Field(f"{estimate:{digits}}", f"{verdict}-{step}" if verdict.differs else verdict)
