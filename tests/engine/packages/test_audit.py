@@ -32,7 +32,7 @@ from interlock.engine.packages.audit import (
 from interlock.engine.packages.pip_container import PipContainer
 from interlock.engine.packages.pip_report import Resolved
 from interlock.engine.packages.requirements import Line, Requirements
-from interlock.engine.packages.resolving import Resolution, Resolver, Unmet, Wheel, with_user
+from interlock.engine.packages.resolving import Resolution, Resolver, Unmet, Wheel, with_options, with_user
 from interlock.results.answers import ModuleImport, Origin
 from tests.builders import ROOT
 from tests.workloads.test_syntax import vermin
@@ -172,6 +172,13 @@ def test_no_index_is_asked_for_wheels_of_what_comes_from_a_named_place() -> None
 def test_what_is_fetched_again_is_fetched_as_the_user_of_its_line(line: str, reported: str, user: str) -> None:
     package = replace(resolved("x"), spec=f"x @ git+https://{reported}example.org/x@0a")
     assert with_user(package, Line(line, "r.txt", 1)).spec == f"x @ git+https://{user}example.org/x@0a"
+
+
+def test_what_is_built_is_built_with_the_options_of_its_line() -> None:
+    line = Line("x[y]==1 ; os_name == 'posix' --hash=sha256:00 --config-settings=a=b --hash sha256:11", "r.txt", 1)
+    assert with_options(resolved("x", is_wheel=False), line).spec == "x @ x --config-settings=a=b"
+    for package, other in ((resolved("x"), line), (resolved("x", is_wheel=False), None)):
+        assert with_options(package, other) is package
 
 
 def test_a_wheel_that_could_not_be_built_or_installed_is_a_failure_without_imports() -> None:

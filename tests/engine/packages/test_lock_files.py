@@ -219,6 +219,84 @@ def test_an_address_of_git_alone_becomes_one_of_pip(tmp_path: Path) -> None:
     assert (line.text, line.path) == ("tax @ git+ssh://git@example.org/shop/tax.git@0123abc", None)
 
 
+EXCLUSIVE = """\
+[[package]]
+name = "torch"
+version = "1"
+groups = ["main"]
+markers = "extra != \\"gpu\\" and python_version >= \\"3\\""
+files = []
+
+[[package]]
+name = "torch"
+version = "2"
+groups = ["main"]
+markers = "extra == \\"gpu\\" and extra != \\"cpu\\""
+files = []
+
+[extras]
+cpu = ["torch"]
+gpu = ["torch"]
+web = []
+
+[metadata]
+lock-version = "2.1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("extras", "expected"),
+    [([], {"torch==1"}), (["web"], {"torch==1"}), (["web", "gpu"], {"torch==2"}), (["cpu", "gpu"], set())],
+    ids=str,
+)
+def test_an_extra_can_take_the_place_of_what_is_there_without_it(
+    tmp_path: Path, extras: list[str], expected: set[str]
+) -> None:
+    (tmp_path / "poetry.lock").write_text(EXCLUSIVE)
+    assert asked(tmp_path / "poetry.lock", Selection.of(extras, []), environment("3.14")) == expected
+
+
+@pytest.mark.parametrize("file", [UV, PDM], ids=lambda file: file.parent.name)
+def test_a_lock_for_another_python_lacks_the_sums_of_this_ones_wheels(tmp_path: Path, file: Path) -> None:
+    copy = changed(
+        tmp_path, file, lambda text: text.replace('requires-python = ">=3.10"', 'requires-python = "==3.13.*"')
+    )
+    for version, is_hashed in (("3.13", True), ("3.14", False)):
+        assert read(copy).at(environment(version)).hashed == is_hashed
+    assert {line.text for line in read(copy).at(environment("3.14")).lines} == asked(
+        file, SELECTIONS["none"], environment("3.14")
+    )
+
+
+# As pip 26.3 writes it, but for the URL and the sum.
+OF_PIP = """\
+lock-version = "1.0"
+created-by = "pip"
+
+[[packages]]
+name = "six"
+version = "1"
+
+[[packages.wheels]]
+name = "six-1-TAGS.whl"
+url = "https://example.org/six-1-TAGS.whl"
+
+[packages.wheels.hashes]
+sha256 = "00"
+"""
+
+
+@pytest.mark.parametrize(
+    ("tags", "is_hashed"), [("py3-none-any", True), ("cp313-cp313-manylinux_2_28_x86_64", False)], ids=str
+)
+def test_a_lock_for_one_interpreter_has_not_the_sum_of_anothers_wheel(
+    tmp_path: Path, tags: str, is_hashed: bool
+) -> None:
+    (tmp_path / "pylock.toml").write_text(OF_PIP.replace("TAGS", tags))
+    wanted = read(tmp_path / "pylock.toml").at(environment("3.14"))
+    assert ([line.name for line in wanted.lines], wanted.hashed) == (["six"], is_hashed)
+
+
 WORKSPACE = """\
 version = 1
 requires-python = ">=3.10"

@@ -202,6 +202,32 @@ def test_one_hash_or_the_option_makes_pip_ask_for_all() -> None:
     assert not read("flask==3").hashed
 
 
+@pytest.mark.parametrize("unhashable", ["-e .", "x @ git+https://example.org/x@main"])
+def test_beside_what_no_hash_is_known_of_pip_is_asked_to_check_none_unless_the_file_insists(unhashable: str) -> None:
+    text = f"{unhashable}\nflask==3 {PINNED} --config-settings=a=b {PINNED}"
+    assert not read(text, ".").hashed
+    assert read(text, ".").lines[1].text == "flask==3 --config-settings=a=b"
+    assert read(f"--require-hashes\n{text}", ".").lines[1].text.count(PINNED) == 2
+    assert read(f"./x-1.zip\nflask==3 {PINNED}", "x-1.zip").hashed
+
+
+def test_a_line_whose_marker_does_not_hold_is_not_asked_for_nor_blamed() -> None:
+    text = f"""\
+numpy==2.4 ; python_full_version < '3.12' {PINNED}
+numpy==2.5 ; python_full_version >= '3.12' {PINNED}
+./lib[x] ; python_version < '3'
+x @ https://example.org/x;y.zip ; python_version < '3'
+y @ https://example.org/y;z.zip
+"""
+    wanted = dependency_files.read(["r.txt"], lambda _: text, lambda path: path == Path("lib"))
+    for version, line in (("3.11", 1), ("3.14", 2)):
+        lines = wanted.at({"python_version": version, "python_full_version": f"{version}.1"})
+        assert [each.number for each in lines.lines] == [line, 5]
+        assert (found := line_for(lines, "numpy", "", {})) is not None
+        assert found.number == line
+    assert [each.number for each in wanted.here().lines] == [1, 2, 3, 4, 5]
+
+
 def test_variables_that_pip_fills_in_are_told() -> None:
     assert read("--index-url https://${USER}:${TOKEN}@example.org\nflask\n# ${NO}").variables == ["TOKEN", "USER"]
 

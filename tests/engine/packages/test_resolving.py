@@ -137,6 +137,25 @@ def test_a_wrong_hash_and_a_missing_one_are_told(url: str, tmp_path: Path) -> No
     assert "hash" in words(found)["versions"]
 
 
+def test_the_options_of_a_line_are_those_of_its_build(url: str, tmp_path: Path) -> None:
+    found = resolve(tmp_path, f"--index-url {url}", "built --config-settings=a=b", "core --config-settings=a=b")
+    assert {one.key: one.spec.split()[3:] for one, _ in found.packages} == {
+        "built": ["--config-settings=a=b"],
+        "core": [],
+    }
+
+
+def test_one_line_without_a_hash_fails_and_none_that_has_one(url: str, tmp_path: Path) -> None:
+    versions_hash = wheelhouse.hash_of(PACKAGES["versions-1.0-py3-none-any.whl"])
+    strict_hash = wheelhouse.hash_of(PACKAGES["strict-1.0-py3-none-any.whl"])
+    found = resolve(
+        tmp_path, f"--index-url {url}", "core", f"versions==1.0 {versions_hash}", f"strict==1.0 {strict_hash}"
+    )
+    assert versions(found) == {"versions": "1.0", "strict": "1.0"}
+    assert words(found).keys() == {"core"}
+    assert "hash" in words(found)["core"]
+
+
 def test_of_a_project_whose_build_fails_the_folder_is_told(url: str, tmp_path: Path) -> None:
     for path, text in wheelhouse.project("local", before="raise RuntimeError('no')").items():
         (tmp_path / "project" / path).parent.mkdir(parents=True, exist_ok=True)

@@ -242,7 +242,7 @@ class PoetryLock(LockFile):
             for group in package.get("groups", [])
             if canonicalize_name(group) in {"main", *self.selection.groups}
         ]
-        chosen = {**environment, "extras": self.selection.extras}
+        chosen: dict[str, str | frozenset[str]] = {**environment, "extras": self.selection.extras}
         return any(self._holds(EXTRA.sub(_among_extras, str(marker)), chosen) for marker in by_group)
 
     def _of(self, package: TomlTable) -> Pinned:

@@ -19,8 +19,8 @@ from interlock.engine.packages.requirements import VARIABLE
 MOST_ASKED, ASK_S = 20, 60
 # pip's line for each file that its interpreter can use. Its list of versions would include those with sources only.
 WHEEL = re.compile(r"^\s*Found link \S*/([^/\s-]+)-[^/\s]+\.whl(?:[#?]\S*)? .*version: (\S+)$", re.MULTILINE)
-# Options of requirements files that say where pip looks, and for what.
-PLACES = ("--index-url", "--extra-index-url", "--no-index", "--find-links", "--trusted-host", "--pre", "--no-binary")
+# Options of requirements files that say where pip looks.
+PLACES = ("--index-url", "--extra-index-url", "--no-index", "--find-links", "--trusted-host", "--pre")
 MISSING = re.compile(
     r"not found|no such file|not installed|are installed|no package|not be found|required|missing"
     r"|(?:can't|cannot|could not|not able to|unable to) (?:find|locate|run)",
