@@ -55,8 +55,7 @@ def with_values(folder: Path, cache: Path) -> Path:
                 file=str(packed), found=f"cannot be unpacked ({error})", todo="Restore it, or remove it."
             ) from None
         finally:
-            if made.is_dir():
-                files.remove_folder(made)
+            files.remove_folder(made)  # unless it has its name now
     return copy
 
 
