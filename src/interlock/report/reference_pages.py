@@ -12,7 +12,7 @@ from interlock.catalog.claims import AnsweringFigure, ClaimMetric, JudgedApart, 
 from interlock.errors import CatalogError
 from interlock.report import forest
 from interlock.report.claims import published_text, total
-from interlock.report.tables import detail_text, markdown_table, ratio_text
+from interlock.report.tables import detail_text, estimate_text, markdown_table, ratio_text
 from interlock.results.experiments import Experiment
 
 BEGIN, END = "<!-- `interlock render` writes this part -->", "<!-- until here -->"
@@ -177,7 +177,7 @@ def _short(figure: ReferenceFigure) -> str:
         return figure_text(figure.figure.value)
     if not isinstance(figure.figure, Comparison):
         return figure_text(figure.figure)
-    return ratio_text(figure.figure.ratio).split()[0]
+    return estimate_text(figure.figure.ratio.estimate)
 
 
 def _shown(figure: ReferenceFigure) -> str:

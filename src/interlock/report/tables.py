@@ -40,9 +40,18 @@ def ratio_text(ratio: Interval | None) -> str:
     """Return a ratio with its 95 % interval: '1.230x [1.190, 1.270]', '0.00401x [0.00374, 0.00430]'; or a dash."""
     if ratio is None:
         return "-"
-    digits = ".3f" if ratio.estimate >= 0.1 else "#.3g"
+    digits = _digits(ratio.estimate)
     bounds = "one round" if math.isinf(ratio.high) else f"{ratio.low:{digits}}, {ratio.high:{digits}}"
-    return f"{ratio.estimate:{digits}}x [{bounds}]"
+    return f"{estimate_text(ratio.estimate)} [{bounds}]"
+
+
+def estimate_text(estimate: float) -> str:
+    """Return a ratio without its interval: '1.230x', '0.00401x'."""
+    return f"{estimate:{_digits(estimate)}}x"
+
+
+def _digits(estimate: float) -> str:
+    return ".3f" if estimate >= 0.1 else "#.3g"
 
 
 def short_ratio_text(ratio: Interval) -> str:

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from interlock.analysis.comparison import Row, Table
-from interlock.analysis.statistics import Interval
 from interlock.report.experiment import comparison_text
-from interlock.report.tables import ratio_text, rounds_text, value_text
+from interlock.report.tables import estimate_text, ratio_text, rounds_text, value_text
 from interlock.results.answers import Pick
 
 # Ticks of a logarithmic axis within a decade, from many to few, and how many fit on a phone without touching.
@@ -128,9 +127,8 @@ def _dot(table: Table, row: Row, name: str, axis: Axis) -> Dot:
     said = [value_text(table, row), comparison_text(row.to_baseline) if row.to_baseline else "baseline"]
     said += [f"to its control {comparison_text(row.to_control, named=True)}"] if row.to_control else []
     verdict = row.to_baseline.verdict.value if row.to_baseline else "baseline"
-    figure = ratio_text(Interval(ratio, low, high)).split()[0]
     place, begin, end = map(axis.place, (ratio, low, high))
-    return Dot(row.label, name, verdict, ratio, figure, place, begin, end, "; ".join(said))
+    return Dot(row.label, name, verdict, ratio, estimate_text(ratio), place, begin, end, "; ".join(said))
 
 
 def log_ticks(low: float, high: float, most: int) -> list[float]:
