@@ -30,12 +30,14 @@ echo "$* by $INTERLOCK_ENGINE for $INTERLOCK_EXPERIMENT" >>"{said}"
 [ "$1" != clean ] || exit 2
 """
 # An engine has an image of the name `same` everywhere; each time that it is asked for `other`, it has another one.
+# It is killed while it saves `half`.
 ENGINE = """\
 #!/bin/sh
 echo "$*" >>"{said}"
 case "$*" in
     *inspect*same) echo sha256:0 ;;
     *inspect*other) echo sha256:$$ ;;
+    save*half*) echo half >"$3"; exit 1 ;;
     save*) touch "$3" ;;
     load*) test -f "$3" ;;
 esac
@@ -45,6 +47,7 @@ HOSTS: dict[str, dict[str, Any]] = {
     "has": {"interlock_engine": "docker", "images_tags": ["same"]},
     "lacks": {"interlock_engine": "docker", "images_tags": ["same", "other"]},
     "podman": {"interlock_engine": "podman", "images_tags": ["same", "other"]},
+    "interrupted": {"interlock_engine": "docker", "images_tags": ["half", "other"]},
     "misspelt": {"interlock_engine": "dokcer"},
 }
 
@@ -122,22 +125,29 @@ def test_it_measures_by_that_engine_between_two_looks_for_what_is_left(run: Run,
 
 
 def test_images_are_saved_once_and_loaded_where_one_is_another(run: Run) -> None:
-    assert [line.split()[0] for line in run.said("bin-docker")].count("save") == 1
-    assert [line for line in run.said("bin-docker") if line.startswith("save")] == [
-        f"save --output {run.root}/images.lacks.tar same other"
+    assert [line.split()[-2:] for line in run.said("bin-docker") if line.startswith("save")] == [
+        ["same", "other"],
+        ["half", "other"],
     ]
+    assert f"save --output {run.root}/images.lacks.tar.part same other" in run.said("bin-docker")
     assert [line for line in run.said("bin-docker") if line.startswith("load")] == [
         f"load --input {run.root}/lacks/home/images.tar"
     ]
     assert not (run.root / "lacks/home/images.tar").exists()
 
 
+def test_half_an_archive_has_not_the_name_that_the_next_start_looks_for(run: Run) -> None:
+    assert "code" in run.failed["interrupted"]
+    assert (run.root / "images.interrupted.tar.part").exists()
+    assert not (run.root / "images.interrupted.tar").exists()
+
+
 def test_podman_saves_several_images_in_one_archive(run: Run) -> None:
-    assert f"save --output {run.root}/images.podman.tar --multi-image-archive same other" in run.said("bin-podman")
+    assert f"save --output {run.root}/images.podman.tar.part --multi-image-archive same other" in run.said("bin-podman")
 
 
 def test_an_engine_that_there_is_none_of_is_refused_by_name(run: Run) -> None:
-    assert run.failed.keys() == {"misspelt"}
+    assert run.failed.keys() == {"interrupted", "misspelt"}
     assert "interlock_engine is 'dokcer'" in run.failed["misspelt"]
     assert roles(run, "misspelt") == ["python"]
 

@@ -77,7 +77,8 @@ class FleetRun:
         try:
             failed = self._play("matrix.yml", to_do, variables)
         finally:
-            Path(variables["images_archive"]).unlink(missing_ok=True)
+            for end in ("", ".part"):
+                Path(variables["images_archive"] + end).unlink(missing_ok=True)
             try:
                 left = self._play("restore.yml", dirty, variables)
             finally:
