@@ -255,7 +255,9 @@ def engine_facts(client: DockerClient) -> dict[str, Any]:
 
 
 def engine_words(error: Exception) -> str:
-    """Return the engine's own words for what went wrong, without the SDK's around them."""
+    """Return the engine's own words for what went wrong, or the network's, without the SDK's around them."""
+    if not isinstance(error, DockerException):
+        return last_cause(str(error))
     return last_line(str(getattr(error, "explanation", None) or error))
 
 
@@ -265,8 +267,7 @@ def engine_errors(what: str, key: str = "") -> Iterator[None]:
     try:
         yield
     except (DockerException, *NETWORK) as error:
-        words = engine_words(error) if isinstance(error, DockerException) else last_cause(str(error))
-        raise EngineError(key=key, found=f"{what}: {words}", todo=STOPPED) from None
+        raise EngineError(key=key, found=f"{what}: {engine_words(error)}", todo=STOPPED) from None
 
 
 def require_answer(client: DockerClient) -> None:

@@ -139,11 +139,11 @@ class PrefixBuilder:
         there = self._installed(plan)
         if there is not None:
             return there
-        with _alone(plan, self.on_step):
+        with self._alone(plan):
             # Another process may have built it meanwhile.
             there = None if self.options.rebuild else self.find(plan)
             if there is None:
-                _make(plan, self.options, self.on_step, self.account)
+                self._make(plan)
         return there or _describe(plan, reused=False)
 
     def workers(self, _: Sequence[PrefixPlan]) -> int:
@@ -161,6 +161,72 @@ class PrefixBuilder:
             existing.link(plan.prefix, interpreter)
         require_proof(plan.variant, ask_facts(plan.prefix, account=self.account))
         return _describe(plan, reused=True)
+
+    @contextmanager
+    def _alone(self, plan: PrefixPlan) -> Iterator[None]:
+        """Hold the lock of all prefixes, which ends with the process: two builds would remove each other's files."""
+        plan.prefix.parent.mkdir(parents=True, exist_ok=True)
+        folder = os.open(plan.prefix.parent, os.O_RDONLY)
+        try:
+            if not take_lock(folder):
+                self.on_step(plan.variant.name, "waiting for another build on this machine")
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+    def _make(self, plan: PrefixPlan) -> None:
+        """Build and prove a prefix; if that fails, nothing is left of it."""
+        work = plan.prefix.with_name(f"{plan.prefix.name}.build")
+        for folder in (plan.prefix, work, _symbols(plan.prefix)):
+            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            _write({**plan.files, **local_files(plan.variant, self.options.cache)}, work / "files")
+            for folder in (plan.prefix, work / "build", _symbols(plan.prefix)):
+                folder.mkdir(parents=True)
+                self.account.give(folder)
+            self._run_scripts(plan, work)
+            for folder in (plan.prefix, _symbols(plan.prefix)):
+                self.account.take_back(folder)
+            self.on_step(plan.variant.name, "proving")
+            facts = ask_facts(plan.prefix, account=self.account)
+            require_proof(plan.variant, facts)
+            (plan.prefix / DONE).unlink(missing_ok=True)  # root must not follow a link that a build has left
+            (plan.prefix / DONE).write_text(facts.model_dump_json() + "\n", encoding="utf-8")
+        except BaseException:
+            for folder in (plan.prefix, _symbols(plan.prefix)):
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def _run_scripts(self, plan: PrefixPlan, work: Path) -> None:
+        log: list[str] = []
+        name, cache = plan.variant.name, self.options.cache
+        settings = {
+            **{name: os.environ[name] for name in (EXPERIMENT,) if name in os.environ},
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "LANG": LOCALE,
+            "PREFIX": str(plan.prefix),
+            "SYMBOLS": str(_symbols(plan.prefix)),
+            "BUILD_DIR": str(work / "build"),
+            "TRAIN": plan.training or "",
+            "JOBS": str(make_jobs()),
+            MIRROR: mirror_url(),
+        }
+        environment = network_settings(cache, self.account) | settings
+        for script in (name for name in SCRIPTS if name in plan.files):
+            words = self.account.command(["sh", str(work / "files" / script)])
+            read = on_line(partial(self.on_step, name))
+            code = follow(words, log, read, env=environment, cwd=work, start_new_session=True)
+            if code != 0:
+                log.append(f"{EXIT_CODE.format(code)}\n")
+                path = keep_log(cache, f"{name}-host", log)
+                if no_space("".join(log)):
+                    full = f"building {name}: no space left on the disk of {cache}"
+                    raise EngineError(found=full, todo=f"Free space there: `df -h {cache}` shows how much is left.")
+                raise build_failure("".join(log), plan.variant, str(path))
+        keep_log(cache, f"{name}-host", log)
 
 
 def expect(known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
@@ -197,84 +263,11 @@ def _context(variant: Variant, known: Catalog, texts: FileTexts) -> dict[str, by
     return files
 
 
-@contextmanager
-def _alone(plan: PrefixPlan, on_step: OnStep) -> Iterator[None]:
-    """Hold the lock of all prefixes, which ends with the process: two builds of one would remove each other's files."""
-    plan.prefix.parent.mkdir(parents=True, exist_ok=True)
-    folder = os.open(plan.prefix.parent, os.O_RDONLY)
-    try:
-        if not take_lock(folder):
-            on_step(plan.variant.name, "waiting for another build on this machine")
-            fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
-
-
-def _make(plan: PrefixPlan, options: BuildOptions, on_step: OnStep, account: Account) -> None:
-    """Build and prove a prefix; if that fails, nothing is left of it."""
-    work = plan.prefix.with_name(f"{plan.prefix.name}.build")
-    for folder in (plan.prefix, work, _symbols(plan.prefix)):
-        shutil.rmtree(folder, ignore_errors=True)
-    try:
-        _write({**plan.files, **local_files(plan.variant, options.cache)}, work / "files")
-        for folder in (plan.prefix, work / "build", _symbols(plan.prefix)):
-            folder.mkdir(parents=True)
-            account.give(folder)
-        _run_scripts(plan, options, work, on_step, account)
-        for folder in (plan.prefix, _symbols(plan.prefix)):
-            account.take_back(folder)
-        _prove(plan, on_step, account)
-    except BaseException:
-        for folder in (plan.prefix, _symbols(plan.prefix)):
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _prove(plan: PrefixPlan, on_step: OnStep, account: Account) -> None:
-    on_step(plan.variant.name, "proving")
-    facts = ask_facts(plan.prefix, account=account)
-    require_proof(plan.variant, facts)
-    (plan.prefix / DONE).unlink(missing_ok=True)  # root must not follow a link that a build has left
-    (plan.prefix / DONE).write_text(facts.model_dump_json() + "\n", encoding="utf-8")
-
-
 def _write(files: dict[str, bytes], folder: Path) -> None:
     """Write files where the Dockerfile copies them: those in folders of the context go next to the scripts."""
     folder.mkdir(parents=True)
     for path, data in files.items():
         (folder / Path(path).name).write_bytes(data)
-
-
-def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: OnStep, account: Account) -> None:
-    log: list[str] = []
-    log_name = f"{plan.variant.name}-host"
-    settings = {
-        **{name: os.environ[name] for name in (EXPERIMENT,) if name in os.environ},
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "LANG": LOCALE,
-        "PREFIX": str(plan.prefix),
-        "SYMBOLS": str(_symbols(plan.prefix)),
-        "BUILD_DIR": str(work / "build"),
-        "TRAIN": plan.training or "",
-        "JOBS": str(make_jobs()),
-        MIRROR: mirror_url(),
-    }
-    environment = network_settings(options.cache, account) | settings
-    for script in (name for name in SCRIPTS if name in plan.files):
-        words = account.command(["sh", str(work / "files" / script)])
-        read = on_line(partial(on_step, plan.variant.name))
-        code = follow(words, log, read, env=environment, cwd=work, start_new_session=True)
-        if code != 0:
-            log.append(f"{EXIT_CODE.format(code)}\n")
-            path = keep_log(options.cache, log_name, log)
-            if no_space("".join(log)):
-                full = f"building {plan.variant.name}: no space left on the disk of {options.cache}"
-                raise EngineError(found=full, todo=f"Free space there: `df -h {options.cache}` shows how much is left.")
-            raise build_failure("".join(log), plan.variant, str(path))
-    keep_log(options.cache, log_name, log)
 
 
 def network_settings(cache: Path, account: Account) -> dict[str, str]:

@@ -21,7 +21,7 @@ from typing import IO, cast
 import psutil
 
 from interlock.catalog.types import DISK, MOUNT, SCRATCH
-from interlock.engine.agent import LAUNCH, MOST_OUTPUT_BYTES, Agent, flood
+from interlock.engine.agent import LAUNCH, MOST_OUTPUT_BYTES, Agent, flood, text_of
 from interlock.engine.ended import NOT_FOUND, Ended
 from interlock.engine.host import profiler
 from interlock.engine.host.account import MYSELF, Account, reading_it
@@ -196,9 +196,8 @@ def run_process(argv: list[str], deadline_s: float, environment: Mapping[str, st
     # As engines and shells report a signal: 128 plus its number.
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     if flooded:
-        return Ended(None, "", "", False, flooded=True)
-    code = None if late else code
-    return Ended(code, stdout.decode("utf-8", "replace"), stderr.decode("utf-8", "replace"), late)
+        return Ended(None, flooded=True)
+    return Ended(None if late else code, text_of(stdout), text_of(stderr), late)
 
 
 def _read_to_end(process: subprocess.Popen[bytes], into: tuple[bytearray, bytearray], limit_s: float) -> None:
