@@ -28,7 +28,7 @@ from interlock.engine.client import Address, docker_address
 from interlock.engine.ownership import Life, labels_of, lives_of, makers_of
 from interlock.engine.packages.installer import COMPILE, ImageInstaller
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Feature, Needs, OnStep
-from interlock.engine.run import containers, first_container, leftovers, one_shot, user_containers
+from interlock.engine.run import containers, first_container, leftovers, one_shot
 from interlock.engine.run.rights import without_rights
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import BuildError
@@ -147,7 +147,7 @@ class DockerEngine:
 
     def exposed_ports(self, image_id: str) -> list[str]:
         """Return what an image EXPOSEs, as in 8000/tcp."""
-        return user_containers.exposed_ports(self.client, image_id)
+        return list(self.client.images.get(image_id).attrs["Config"].get("ExposedPorts") or {})
 
     def tag(self, image_id: str, name: str) -> None:
         """Give an image another name."""

@@ -20,8 +20,16 @@ from requests.exceptions import RequestException
 
 from interlock.catalog.variants import Base
 from interlock.engine.build.base import LABEL, find_base, local_tag
-from interlock.engine.build.image import ImagePlan, ask_facts, describe_image, id_of_tag, require_proof, take_tag
-from interlock.engine.client import HASH_LABEL, engine_words, last_cause, name_of, put_tag
+from interlock.engine.build.image import (
+    ImagePlan,
+    ask_facts,
+    describe_image,
+    id_of_tag,
+    remove_replaced,
+    require_proof,
+    take_tag,
+)
+from interlock.engine.client import HASH_LABEL, engine_words, name_of, put_tag
 from interlock.engine.ended import run_here
 from interlock.engine.names import Registry, image_by_tag, known_digests
 from interlock.engine.protocol import OnStep
@@ -153,9 +161,9 @@ def _push(
                 _untag(client, name)
         raise
     for replaced in {*before.values()} - {None, image.id}:
-        with suppress(APIError):  # a container still uses it
+        with suppress(APIError):
             if not client.images.get(replaced).tags:
-                client.images.remove(replaced)
+                remove_replaced(client, str(replaced))
     return digest
 
 
@@ -184,10 +192,8 @@ def registry_errors(host: str) -> Iterator[None]:
     """Raise RegistryError for every failure of the engine or the registry within the block."""
     try:
         yield
-    except DockerException as error:
+    except (DockerException, RequestException) as error:
         raise _refused(host, engine_words(error)) from None
-    except RequestException as error:
-        raise _refused(host, last_cause(str(error))) from None
 
 
 def _refused(host: str, words: str) -> RegistryError:

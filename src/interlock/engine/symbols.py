@@ -10,7 +10,7 @@ from docker import DockerClient
 from docker.models.images import Image
 
 from interlock.engine.client import HASH_LABEL
-from interlock.engine.ownership import labels_of
+from interlock.engine.run.leftovers import temporary_container
 from interlock.untrusted import MOST_RECORD, joined
 
 # The stage of a variant's Dockerfile, and the label that has the content hash of the image whose symbols these are.
@@ -33,9 +33,6 @@ def symbols_of(client: DockerClient, image: Image, owner: str) -> bytes | None:
     if not carriers:
         return None
     # It is never started: there is nothing in it to start.
-    carrier = client.containers.create(carriers[0].id, ["-"], network_mode="none", labels=labels_of(owner))
-    try:
+    with temporary_container(client, carriers[0].id, ["-"], owner, network_mode="none") as carrier:
         stream, _ = carrier.get_archive(FOLDER)
         return joined(stream, MOST_RECORD)
-    finally:
-        carrier.remove(force=True)

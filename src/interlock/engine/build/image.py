@@ -30,7 +30,7 @@ from interlock.engine.client import HASH_LABEL, disk_full, no_space, put_tag
 from interlock.engine.ended import run_here
 from interlock.engine.names import image_by_tag, known_digest
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.engine.run import one_shot
+from interlock.engine.run import leftovers, one_shot
 from interlock.errors import BuildError, InterlockError, NoProfileError, SourceUnavailableError
 from interlock.results.experiments import BaseImage, Built, Facts, Outcome, PassedOver, State, Subject
 from interlock.untrusted import printable
@@ -258,14 +258,20 @@ def _git(root: Path, *words: str) -> str | None:
 
 
 def take_tag(client: DockerClient, image_id: str, tag: str) -> Image:
-    """Give the image the tag and remove the image that had it, unless something still uses that one."""
+    """Give the image the tag and remove the image that had it, unless somebody may still use that one."""
     replaced = id_of_tag(client, tag)
     image = client.images.get(image_id)
     put_tag(image, tag)
     if replaced not in {None, image.id}:
-        with suppress(APIError):
-            client.images.remove(replaced)
+        remove_replaced(client, str(replaced))
     return client.images.get(image_id)
+
+
+def remove_replaced(client: DockerClient, image_id: str) -> None:
+    """Remove an image that has lost its tag; it stays if something uses it, or another process may measure it."""
+    with suppress(APIError):
+        if not leftovers.others_at_work(client):
+            client.images.remove(image_id)
 
 
 def id_of_tag(client: DockerClient, tag: str) -> str | None:

@@ -27,8 +27,8 @@ from interlock import __version__
 from interlock.catalog.sources import Download
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.names import known_digest
-from interlock.engine.ownership import labels_of
 from interlock.engine.run.archives import ContentError, NothingThereError, archive
+from interlock.engine.run.leftovers import temporary_container
 from interlock.errors import EngineError
 from interlock.untrusted import MOST_RECORD, MOST_TEXT
 
@@ -57,10 +57,8 @@ def read_contents(client: DockerClient, image: str) -> ImageContents:
     """Return what the image with this tag or id contains; EngineError if it is not here or cannot be read."""
     try:
         here = client.images.get(image)
-        owned = labels_of(f"sbom-{os.getpid()}")
-        container = client.containers.create(image, ["true"], network_disabled=True, labels=owned)
-        files = partial(_files, container)
-        try:
+        with temporary_container(client, image, ["true"], f"sbom-{os.getpid()}", network_disabled=True) as container:
+            files = partial(_files, container)
             return ImageContents(
                 tag=image,
                 image_id=str(here.id),
@@ -72,8 +70,6 @@ def read_contents(client: DockerClient, image: str) -> ImageContents:
                     (name.split("/")[-1], hashlib.sha256(data).hexdigest()) for name, data in files(PACKED).items()
                 ),
             )
-        finally:
-            container.remove(force=True)
     except (DockerException, ContentError, OSError, ValueError, LookupError, OverflowError) as error:
         problem = f"the image cannot be read: {error}"
         raise EngineError(key=image, found=problem, todo="Build it with `interlock build`.") from None

@@ -14,7 +14,6 @@ from docker.errors import NotFound
 from docker.models.containers import Container
 
 from interlock.engine.agent import text_of
-from interlock.engine.ownership import labels_of
 from interlock.engine.run import leftovers
 from interlock.untrusted import MOST_SAID, joined
 
@@ -61,11 +60,10 @@ def image_archive(
 ) -> Iterator[tarfile.TarFile]:
     """Yield a folder or file of an image, as `archive` does of a container made with these options; nothing is started.
 
-    If this process ends before it removes the container, `clean` finds the container by the task's name.
+    The container's owner has the task's name.
     """
-    container = client.containers.create(image_id, ["-"], labels=labels_of(f"{task}-{os.getpid()}"), **options)
-    try:
-        with archive(container, path, most_bytes) as tar:
-            yield tar
-    finally:
-        leftovers.remove(container)
+    with (
+        leftovers.temporary_container(client, image_id, ["-"], f"{task}-{os.getpid()}", **options) as container,
+        archive(container, path, most_bytes) as tar,
+    ):
+        yield tar

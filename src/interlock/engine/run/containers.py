@@ -22,7 +22,7 @@ from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import MEMORY_BYTES, USUAL, CpuUsed, Surroundings
 from interlock.engine.run.archives import log_of
 from interlock.engine.run.execution import NUMBER, execute
-from interlock.engine.run.leftovers import remove
+from interlock.engine.run.leftovers import remove, temporary_container
 from interlock.engine.run.rights import ROOT, SERVER_FILES_BYTES, of_cell, of_installation
 from interlock.errors import EngineError, WorkloadError
 from interlock.results.experiments import EngineName
@@ -56,28 +56,21 @@ def create_instruments_volume(
     client.volumes.create(name, labels=labels_of(experiment))
     # An empty volume is filled with what the image has at the mount point: by Docker when a container is made, by
     # Podman when it starts.
-    carrier = client.containers.create(
-        image_id, ["true"], volumes={name: {"bind": MOUNT, "mode": "rw"}}, labels=labels_of(experiment)
-    )
-    try:
+    volumes = {name: {"bind": MOUNT, "mode": "rw"}}
+    with temporary_container(client, image_id, ["true"], experiment, volumes=volumes) as carrier:
         carrier.start()
         carrier.wait(timeout=SERVER_READY_S)
         files = {f"workloads/{path}": data for path, data in programs.items()}
         carrier.put_archive(MOUNT, tar_of(files).getvalue())
-    finally:
-        carrier.remove(force=True)
     return name
 
 
 def create_network(client: DockerClient, experiment: str, *, internal: bool = True) -> str:
     """Make a network and return its name; an internal one reaches neither the outside nor this machine."""
     name = f"interlock-{experiment}"
-    if not internal:
-        client.networks.create(name, driver="bridge", labels=labels_of(experiment))
-        return name
     # A machine without an address in the network cannot be reached from it. Podman has no such option.
-    options = {NO_ADDRESS: "true"} if name_of(client) is EngineName.DOCKER else {}
-    client.networks.create(name, driver="bridge", internal=True, options=options, labels=labels_of(experiment))
+    options = {NO_ADDRESS: "true"} if internal and name_of(client) is EngineName.DOCKER else {}
+    client.networks.create(name, driver="bridge", internal=internal, options=options, labels=labels_of(experiment))
     return name
 
 

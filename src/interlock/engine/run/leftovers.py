@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,8 @@ from docker.models.networks import Network
 from docker.models.volumes import Volume
 from requests.exceptions import RequestException
 
-from interlock.engine.ownership import OWNER_LABEL
+from interlock.engine.client import uninterrupted
+from interlock.engine.ownership import OWNER_LABEL, PID, Life, labels_of, life
 from interlock.errors import EngineError
 
 CONFLICT = 409
@@ -33,6 +35,12 @@ def labels_by_owner(client: DockerClient) -> dict[str, list[Mapping[str, str]]]:
     ):
         made.setdefault(labels[OWNER_LABEL], []).append(labels)
     return made
+
+
+def others_at_work(client: DockerClient) -> bool:
+    """Return whether another process than this one may measure an image now, whatever its tag."""
+    made = (labels for of_owner in labels_by_owner(client).values() for labels in of_owner)
+    return any(labels.get(PID) != str(os.getpid()) and life(labels) is not Life.DEAD for labels in made)
 
 
 def clean_up(client: DockerClient, experiment: str) -> None:
@@ -70,6 +78,24 @@ def remove(container: Container) -> None:
         # A removal that was interrupted goes on in the engine.
         with suppress(APIError, RequestException):
             container.wait(condition="removed", timeout=REMOVAL_S)
+
+
+@contextmanager
+def temporary_container(
+    client: DockerClient, image_id: str, argv: Sequence[str] | None, owner: str, **options: Any
+) -> Iterator[Container]:
+    """Make a container, which is not started, and remove it after the block, also if an interrupt comes meanwhile.
+
+    If this process is killed before that, `clean` finds the container by its owner.
+    """
+    container = None
+    try:
+        with uninterrupted():
+            container = client.containers.create(image_id, argv, labels=labels_of(owner), **options)
+        yield container
+    finally:
+        if container is not None:
+            remove(container)
 
 
 def remove_images(client: DockerClient, image_ids: Sequence[str]) -> None:

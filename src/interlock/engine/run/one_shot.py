@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from docker import DockerClient
-from docker.models.containers import Container
 from requests.exceptions import RequestException
 
 from interlock.engine.ended import Ended
-from interlock.engine.ownership import labels_of
 from interlock.engine.run import leftovers
 from interlock.engine.run.archives import log_of
 from interlock.engine.run.rights import of_installation
@@ -32,29 +30,19 @@ def owner() -> str:
 
 def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float, **options: Any) -> Ended:
     """Run a program in a new container of the image without a network; errors are docker's own."""
-    container = _start(client, image_id, argv, options)
-    try:
+    with ExitStack() as until_asked:
+        with _starting:
+            if _state["ended"] and threading.current_thread() is not threading.main_thread():
+                raise SystemExit  # ends a build's thread, whose build has ended
+            asked = leftovers.temporary_container(
+                client, image_id, list(argv), owner(), network_mode="none", **of_installation(), **options
+            )
+            container = until_asked.enter_context(asked)
+        container.start()
         code: int | None = None
         with suppress(RequestException):  # at the deadline, what was printed until then counts
             code = int(container.wait(timeout=limit_s)["StatusCode"])
         return Ended(code, log_of(container, stderr=False), log_of(container, stdout=False), timed_out=code is None)
-    finally:
-        leftovers.remove(container)
-
-
-def _start(client: DockerClient, image_id: str, argv: Sequence[str], options: Mapping[str, Any]) -> Container:
-    with _starting:
-        if _state["ended"] and threading.current_thread() is not threading.main_thread():
-            raise SystemExit  # ends a build's thread, whose build has ended
-        container = client.containers.create(
-            image_id, list(argv), network_mode="none", labels=labels_of(owner()), **of_installation(), **options
-        )
-    try:
-        container.start()
-    except BaseException:
-        leftovers.remove(container)
-        raise
-    return container
 
 
 def allow() -> None:

@@ -7,6 +7,7 @@ import ipaddress
 import re
 import tarfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -117,27 +118,22 @@ def _image_environment(client: DockerClient, image_id: str) -> dict[str, str]:
 
 def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: float) -> str:
     """Start a container as its image says and watch it; WorkloadError if it does not start or ends with an error."""
-    with engine_errors("the engine cannot make a container"):
-        container = client.containers.create(image_id, labels=labels_of(owner), log_config=LOG)
-    try:
-        container.start()
-        code = int(container.wait(timeout=watched_s)["StatusCode"])
-        said = last_lines(log_of(container))
-    except DockerException as error:  # before RequestException, because the SDK's own errors are of both kinds
-        failure = f"the engine cannot start it: {engine_words(error)}"
-        raise WorkloadError(found=failure, todo="Correct the image's command.") from None
-    except RequestException:
-        return f"runs after {watched_s:g} s"
-    finally:
-        leftovers.remove(container)
+    with ExitStack() as until_watched:
+        with engine_errors("the engine cannot make a container"):
+            made = leftovers.temporary_container(client, image_id, None, owner, log_config=LOG)
+            container = until_watched.enter_context(made)
+        try:
+            container.start()
+            code = int(container.wait(timeout=watched_s)["StatusCode"])
+            said = last_lines(log_of(container))
+        except DockerException as error:  # before RequestException, because the SDK's own errors are of both kinds
+            failure = f"the engine cannot start it: {engine_words(error)}"
+            raise WorkloadError(found=failure, todo="Correct the image's command.") from None
+        except RequestException:
+            return f"runs after {watched_s:g} s"
     if code:
         raise WorkloadError(found=f"it ended with exit code {code}: {said}", todo="Fix what its log says.")
     return f"ended with 0: {said}"
-
-
-def exposed_ports(client: DockerClient, image_id: str) -> list[str]:
-    """Return what an image EXPOSEs, as in 8000/tcp."""
-    return list(client.images.get(image_id).attrs["Config"].get("ExposedPorts") or {})
 
 
 SOCKETS = ("/proc/net/tcp", "/proc/net/tcp6")
