@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from interlock.errors import FleetError, InventoryError, UsageError
@@ -69,10 +70,10 @@ def test_what_ends_it_ends_all_that_was_started_here(root: Path) -> None:
     script = "from interlock.fleet import ansible; from pathlib import Path\n"
     script += f"ansible.play(Path({str(root)!r}), 'test.yml', ['here'], {{'command': 'sleep {mark}'}}, {settings!r})"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as one:
-        _wait(lambda: f"sleep {mark}" in _commands())
+        _wait(lambda: _is_at_work("sleep", mark))
         one.send_signal(signal.SIGINT)
         one.wait(30)
-    _wait(lambda: f"sleep {mark}" not in _commands())
+    _wait(lambda: not _is_at_work("sleep", mark))
 
 
 def _wait(until: Any) -> None:
@@ -82,14 +83,8 @@ def _wait(until: Any) -> None:
         time.sleep(0.05)
 
 
-def _commands() -> str:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-        except OSError:
-            continue
-    return "\n".join(line for line in found if line.startswith("sleep "))
+def _is_at_work(*words: str) -> bool:
+    return any(one.info["cmdline"] == [*words] for one in psutil.process_iter(["cmdline"]))
 
 
 def test_without_ansible_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

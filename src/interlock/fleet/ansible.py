@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, STDOUT
+from subprocess import PIPE, STDOUT
 from typing import Any
 
+from interlock.engine.build.one_build import follow
 from interlock.engine.build.sources import tar_of
 from interlock.engine.client import docker_address
-from interlock.engine.ended import end_session
 from interlock.engine.finding import sudo_asks
 from interlock.errors import INSTALL, FleetError, InventoryError, last_line
 from interlock.results import store
@@ -27,7 +27,6 @@ from interlock.results.files import write_atomically
 from interlock.untrusted import parse_json, printable
 
 PLAYBOOKS = "playbooks"
-TERMINATE_S = 10
 EXAMPLE = "Write it as playbooks/inventory.example.yml."
 
 
@@ -96,17 +95,13 @@ def play(
 
 def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
     """Run a command, print its output and return its exit code; it leads a group, so that all of it ends at once."""
-    with subprocess.Popen(
-        command, env=variables, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, start_new_session=True
-    ) as process:
-        try:
-            for line in process.stdout or ():
-                sys.stdout.write(printable(line.decode(errors="replace")))
-                sys.stdout.flush()
-            return process.wait()
-        except BaseException:
-            end_session(process, TERMINATE_S)
-            raise
+
+    def show(line: str) -> str:
+        sys.stdout.write(printable(line))
+        sys.stdout.flush()
+        return ""  # nothing is kept
+
+    return follow(command, [], show, env=variables, start_new_session=True)
 
 
 def play_here(root: Path, playbook: str, variables: Mapping[str, object]) -> None:

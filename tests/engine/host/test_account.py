@@ -120,7 +120,7 @@ def test_a_container_is_known_by_what_its_engine_leaves_in_it(
     for name in ("CI", "GITHUB_ACTIONS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(account, "CONTAINER_FILES", ())
-    monkeypatch.setattr(account, "_text", lambda path: text if path == file else "")
+    monkeypatch.setattr(account, "text_of", lambda path: text if path == Path(file) else None)
     assert account.is_disposable() is expected
 
 

@@ -10,9 +10,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from interlock.engine.host import memory as memories
@@ -151,11 +151,8 @@ def test_nothing_of_a_server_that_does_not_start_stays(
 
 def processes_of(folder: Path) -> list[str]:
     """The command lines of processes that a folder is named in."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            found.append(path.read_bytes().decode(errors="replace"))
-    return [line for line in found if str(folder) in line]
+    lines = (" ".join(one.info["cmdline"] or []) for one in psutil.process_iter(["cmdline"]))
+    return [line for line in lines if str(folder) in line]
 
 
 def summed(url: str) -> str:

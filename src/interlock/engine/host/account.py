@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from interlock.engine.ended import run_here
+from interlock.engine.machine import text_of
 
 NAME = "interlock"
 # Root's home, and so the cache below it, is closed to others.
@@ -70,17 +71,10 @@ def is_disposable() -> bool:
         any(path.exists() for path in CONTAINER_FILES)
         or os.environ.get("CI", "").lower() in {"1", "true"}
         or "GITHUB_ACTIONS" in os.environ
-        or "\0container=" in f"\0{_text('/proc/1/environ')}"
-        or CONTAINER_GROUPS.search(_text("/proc/1/cgroup")) is not None
-        or OVERLAY_ROOT.search(_text("/proc/self/mountinfo")) is not None
+        or "\0container=" in f"\0{text_of(Path('/proc/1/environ'))}"
+        or CONTAINER_GROUPS.search(text_of(Path("/proc/1/cgroup")) or "") is not None
+        or OVERLAY_ROOT.search(text_of(Path("/proc/self/mountinfo")) or "") is not None
     )
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def find_account() -> Account:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import shutil
-import tarfile
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 from docker import DockerClient
 from docker.errors import DockerException
 
+from interlock.engine.build.sources import tar_of_paths
 from interlock.engine.client import NETWORK, engine_words
 from interlock.engine.ended import linked_by
 from interlock.engine.ownership import OWNER_LABEL, labels_of
@@ -29,7 +28,8 @@ def why_no_container(client: DockerClient) -> str:
     labels, program = labels_of(owner), shutil.which("true") or "/usr/bin/true"
     try:
         changes = [f'LABEL "{name}"="{value}"' for name, value in labels.items()]
-        client.api.import_image_from_data(_packed(program), changes=changes)
+        with tar_of_paths({path: Path(path) for path in (program, *map(str, linked_by(program)))}) as packed:
+            client.api.import_image_from_data(packed.read(), changes=changes)
         (image,) = client.images.list(filters={"label": f"{OWNER_LABEL}={owner}", "dangling": True})
         client.containers.run(image.id, [program], network_mode="none", labels=labels, **without_rights())
     except (DockerException, *NETWORK) as error:
@@ -38,12 +38,3 @@ def why_no_container(client: DockerClient) -> str:
         with suppress(DockerException, *NETWORK):
             leftovers.clean_up(client, owner)
     return ""
-
-
-def _packed(program: str) -> bytes:
-    """Return a tar of a program of this machine with its loader and libraries."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", dereference=True) as tar:
-        for path in (Path(program), *linked_by(program)):
-            tar.add(path.resolve(), path)
-    return stream.getvalue()
