@@ -49,7 +49,7 @@ def build(client: Any, project: Path, cache: Path) -> tuple[Built, list[str]]:
     """Return what was built, and its steps."""
     said: list[str] = []
     builder = ImageBuilder(
-        client, catalogs.load(project), BuildOptions(project, cache), lambda _, step: said.append(step)
+        catalogs.load(project), BuildOptions(project, cache), lambda _, step: said.append(step), client
     )
     (built,) = builds.build(builder, [TOY])
     assert built.outcome.state is State.OK, built.outcome.reason

@@ -28,7 +28,7 @@ def test_a_build_that_depends_on_the_time_is_named_with_its_file(
     known, options = catalogs.load(project), BuildOptions(project, tmp_path / "cache")
     said: list[str] = []
     with pytest.raises(BuildError, match=r" local/share/mood\. ") as caught:
-        verify(ImageBuilder(client, known, options, lambda _, step: said.append(step)), "toy-moody")
+        verify(ImageBuilder(known, options, lambda _, step: said.append(step), client), "toy-moody")
     assert caught.value.file.endswith("toy-moody.toml")
     assert "compiling the interpreter" in said[said.index(AGAIN) :], "it was not taken from the engine's cache"
 
@@ -40,7 +40,7 @@ def test_a_source_that_is_nowhere_makes_the_variant_unavailable_by_host_and_erro
     said: list[str] = []
     options = BuildOptions(project, tmp_path / "cache")
     image = verify(
-        ImageBuilder(client, catalogs.load(project), options, lambda _, step: said.append(step)), "toy-nowhere"
+        ImageBuilder(catalogs.load(project), options, lambda _, step: said.append(step), client), "toy-nowhere"
     )
     assert image.outcome.state is State.UNAVAILABLE
     assert image.outcome.reason == "sources.invalid: Could not resolve host: sources.invalid"
@@ -51,7 +51,7 @@ def test_what_is_not_built_from_source_is_not_verified_and_is_said_to_be(
     client: Any, catalog: Catalog, options: BuildOptions
 ) -> None:
     said: list[str] = []
-    image = verify(ImageBuilder(client, catalog, options, lambda _, step: said.append(step)), "debian-3.13")
+    image = verify(ImageBuilder(catalog, options, lambda _, step: said.append(step), client), "debian-3.13")
     assert image.outcome.state is State.OK
     assert said[-1].startswith("not verified: ")
     assert AGAIN not in said
@@ -64,7 +64,7 @@ BUILT, LIBC6 = "c963caedc0e915b97598322e6ddffead508159a03b66afe34c7dc1446c1be43a
 @pytest.mark.slow
 def test_a_build_by_a_stored_profile_is_the_same_as_on_another_machine(client: Any, tmp_path: Path) -> None:
     options = BuildOptions(ROOT, ProjectPaths.find().cache)
-    (built,) = builds.build(ImageBuilder(client, catalogs.load(ROOT), options, lambda *_: None), ["cpython-2.7"])
+    (built,) = builds.build(ImageBuilder(catalogs.load(ROOT), options, lambda *_: None, client), ["cpython-2.7"])
     assert (built.outcome.state, built.training) == (State.OK, "stored"), built.outcome.reason
     ask = "dpkg-query -Wf '${Version}\\n' libc6; sha256sum < /usr/local/bin/python2.7"
     libc6, sum_ = run(client, built.image_id, "sh", "-c", ask).split()[:2]

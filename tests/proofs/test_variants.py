@@ -38,6 +38,6 @@ def test_a_variant_is_what_its_file_declares_however_often_it_is_built(
 def made(client: Any, catalog: Catalog, options: BuildOptions, name: str, said: list[str]) -> Built:
     """Build the variant; twice from nothing if it is compiled."""
     if catalog.variants[name].kind is SourceKind.SOURCE:
-        return verify(ImageBuilder(client, catalog, options, lambda _, step: said.append(step)), name)
+        return verify(ImageBuilder(catalog, options, lambda _, step: said.append(step), client), name)
     (image,) = DockerEngine(client).build(catalog, [name], options, print)
     return image

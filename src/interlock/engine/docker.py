@@ -103,7 +103,7 @@ class DockerEngine:
         return [builds.plans_or_end(builder, known.variants[name]) for name in names]
 
     def _builder(self, known: Catalog, options: BuildOptions, on_step: OnStep) -> ImageBuilder:
-        return ImageBuilder(self.client, known, options, on_step, self.answers)
+        return ImageBuilder(known, options, on_step, self.client, answers=self.answers)
 
     def set_up(self, owner: str, needs: Needs) -> ContainerWorkspace:
         base = needs.base or next((image.base for image in needs.built if image.base is not None), None)

@@ -31,7 +31,7 @@ VARIANT = "debian-3.13"
 
 def builder_of(project: Path, client: Any = None) -> builds.ImageBuilder:
     options = BuildOptions(project, project / "cache")
-    return builds.ImageBuilder(client, catalogs.load(project), options, lambda *_: None)
+    return builds.ImageBuilder(catalogs.load(project), options, lambda *_: None, client)
 
 
 def plan(project: Path, name: str = VARIANT) -> ImagePlan:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 import shlex
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from docker import DockerClient
 from docker.errors import APIError, DockerException
@@ -56,36 +57,39 @@ TRAINS = "it trains one first, about 5 minutes more"
 Planned = TypeVar("Planned", bound=BuildPlan)
 
 
-class Builder(Protocol[Planned]):
+@dataclass(frozen=True)
+class Builder(ABC, Generic[Planned]):
     """How one engine builds: a plan says what would be built now, and identifies it."""
 
-    @property
-    def known(self) -> Catalog: ...
+    known: Catalog
+    options: BuildOptions
+    on_step: OnStep
+    answers: Answers = field(default_factory=Answers, kw_only=True)
 
-    @property
-    def options(self) -> BuildOptions: ...
+    @cached_property
+    def texts(self) -> FileTexts:
+        """Return what the files of builds are rendered from."""
+        return project.read_texts(self.options.root)
 
-    @property
-    def on_step(self) -> OnStep: ...
-
-    @property
-    def answers(self) -> Answers: ...
-
+    @abstractmethod
     def plan(self, variant: Variant) -> Planned:
         """Return what would be built now; SourceUnavailableError says what is not here."""
-        ...
 
+    @abstractmethod
     def find(self, plan: Planned) -> Built | None:
         """Return what was built by this very plan, if it is here or in a team's registry."""
-        ...
 
+    @abstractmethod
     def make(self, plan: Planned) -> Built:
         """Build and prove it; BuildError if that fails."""
-        ...
 
+    @abstractmethod
     def workers(self, plans: Sequence[Planned]) -> int:
         """Prepare what the plans share, and return how many of them can be built at the same time."""
-        ...
+
+    def lacks_profile(self, variant: Variant, serves: Callable[[TrainedProfile], bool]) -> bool:
+        """Return whether a build needs a profile of optimisation and no stored one of the variant `serves` here."""
+        return variant.is_trained and not any(map(serves, rendering.profiles_of(variant, self.known, self.texts)))
 
 
 def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
@@ -223,11 +227,6 @@ def ended(variant: Variant, state: State, reason: str) -> Built:
     return Built(variant=variant.name, outcome=Outcome(state=state, reason=reason))
 
 
-def lacks_profile(variant: Variant, known: Catalog, texts: FileTexts, serves: Callable[[TrainedProfile], bool]) -> bool:
-    """Return whether a build needs a profile of optimisation and no stored one of the variant `serves` here."""
-    return variant.is_trained and not any(map(serves, rendering.profiles_of(variant, known, texts)))
-
-
 def _build_wave(builder: Builder[Planned], plans: Sequence[Planned]) -> Iterator[Built]:
     if not plans:
         return
@@ -256,20 +255,11 @@ def build_one(builder: Builder[Planned], plan: Planned) -> Built:
 
 
 @dataclass(frozen=True)
-class ImageBuilder:
+class ImageBuilder(Builder[ImagePlan]):
     """Builds variants into tagged images of a container engine."""
 
     client: DockerClient
-    known: Catalog
-    options: BuildOptions
-    on_step: OnStep
-    answers: Answers = field(default_factory=Answers)
     looks_only: bool = False  # neither an image nor what it is made of is pulled or made
-
-    @cached_property
-    def texts(self) -> FileTexts:
-        """Return what the build contexts are rendered from."""
-        return project.read_texts(self.options.root)
 
     @cached_property
     def machine(self) -> str:
@@ -288,7 +278,7 @@ class ImageBuilder:
             content_hash=content_hash(files | packed, parent.chain_id),
             prefix=prefix,
             base=parent,
-            trains=lacks_profile(variant, self.known, self.texts, lambda profile: profile.machine == self.machine),
+            trains=self.lacks_profile(variant, lambda profile: profile.machine == self.machine),
             is_shared=any(other.shared_build == variant.build_name for other in self.known.variants.values()),
         )
 

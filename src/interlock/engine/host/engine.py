@@ -94,7 +94,7 @@ class HostEngine:
         return builds.look_up(self._builder(known, options, lambda *_: None), names)
 
     def _builder(self, known: Catalog, options: BuildOptions, on_step: OnStep) -> PrefixBuilder:
-        return PrefixBuilder(known, replace(options, cache=self.cache), on_step, self.account, self.answers)
+        return PrefixBuilder(known, replace(options, cache=self.cache), on_step, self.account, answers=self.answers)
 
     def set_up(self, owner: str, needs: Needs) -> HostWorkspace:
         folder = runs(self.cache) / owner

@@ -8,15 +8,14 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.variants import Prefix, SourceKind, Variant
-from interlock.engine.build import builds
-from interlock.engine.build.builds import ended
+from interlock.engine.build.builds import Builder, ended
 from interlock.engine.build.image import (
     QUESTION,
     BuildPlan,
@@ -29,14 +28,13 @@ from interlock.engine.build.image import (
     require_proof,
 )
 from interlock.engine.build.one_build import EXIT_CODE, follow, on_line
-from interlock.engine.build.places import Answers
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url
 from interlock.engine.client import no_space
 from interlock.engine.ended import run_here
 from interlock.engine.host import existing, toolchain
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.toolchain import identity
-from interlock.engine.protocol import BuildOptions, OnStep
+from interlock.engine.protocol import BuildOptions
 from interlock.errors import EngineError, SourceUnavailableError
 from interlock.results.experiments import Built, Facts, Outcome, State
 from interlock.results.files import take_lock
@@ -80,19 +78,10 @@ class PrefixPlan(BuildPlan):
 
 
 @dataclass(frozen=True)
-class PrefixBuilder:
+class PrefixBuilder(Builder[PrefixPlan]):
     """Builds variants into prefixes below the cache, one after the other."""
 
-    known: Catalog
-    options: BuildOptions
-    on_step: OnStep
     account: Account = MYSELF
-    answers: Answers = field(default_factory=Answers)
-
-    @cached_property
-    def texts(self) -> FileTexts:
-        """Return what the build's files are rendered from."""
-        return project.read_texts(self.options.root)
 
     def plan(self, variant: Variant) -> PrefixPlan:
         """Return what would be built now; SourceUnavailableError for a kind of source that only containers have."""
@@ -112,12 +101,7 @@ class PrefixBuilder:
         identified = content_hash(files, identity(variant.compiler))
         # Its prefix is compiled into an interpreter: it cannot be built elsewhere and moved here.
         prefix = self.options.cache / "prefixes" / f"{variant.name}-{identified[:12]}"
-        trains = builds.lacks_profile(
-            variant,
-            self.known,
-            self.texts,
-            lambda profile: profile.trained_with == toolchain.compiler(variant.compiler),
-        )
+        trains = self.lacks_profile(variant, lambda each: each.trained_with == toolchain.compiler(variant.compiler))
         return PrefixPlan(variant=variant, files=files, content_hash=identified, prefix=prefix, trains=trains)
 
     def _place(self, variant: Variant, declared: Prefix, unpacked_by: str) -> Path:
