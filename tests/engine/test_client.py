@@ -355,12 +355,9 @@ def test_what_is_neither_the_engines_nor_the_networks_is_not_taken_for_theirs() 
 @pytest.mark.parametrize("number", ENDING_SIGNALS)
 @pytest.mark.parametrize("kind", ["containers", "networks", "volumes"])
 def test_an_interrupt_waits_until_the_engine_has_made_what_it_was_asked_for(
-    monkeypatch: pytest.MonkeyPatch, kind: str, number: int
+    monkeypatch: pytest.MonkeyPatch, interrupt: object, kind: str, number: int
 ) -> None:
     made: list[str] = []
-
-    def interrupt(number: int, _: object) -> None:
-        raise Interrupted(number)
 
     def request(_: requests.Session, method: str, url: str, **__: object) -> None:
         with ThreadPoolExecutor(1) as another:  # any thread of the process may be handed it
@@ -369,14 +366,10 @@ def test_an_interrupt_waits_until_the_engine_has_made_what_it_was_asked_for(
 
     monkeypatch.setattr(requests.Session, "request", request)
     api = client._Api(version="1.41")
-    before = signal.signal(number, interrupt)
-    try:
-        with pytest.raises(Interrupted):
-            api.request("POST", f"http+docker://localhost/v1.41/{kind}/create")
-        assert made == [f"POST http+docker://localhost/v1.41/{kind}/create"]
-        assert signal.getsignal(number) is interrupt
-        with pytest.raises(Interrupted):
-            api.request("GET", f"http+docker://localhost/v1.41/{kind}/json")
-        assert len(made) == 1, "other calls end at once"
-    finally:
-        signal.signal(number, before)
+    with pytest.raises(Interrupted):
+        api.request("POST", f"http+docker://localhost/v1.41/{kind}/create")
+    assert made == [f"POST http+docker://localhost/v1.41/{kind}/create"]
+    assert signal.getsignal(number) is interrupt
+    with pytest.raises(Interrupted):
+        api.request("GET", f"http+docker://localhost/v1.41/{kind}/json")
+    assert len(made) == 1, "other calls end at once"

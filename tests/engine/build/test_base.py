@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -179,35 +178,26 @@ def test_a_disk_that_is_full_is_not_taken_for_a_mirror_that_does_not_answer(
     assert "df -h" in refusal(base, tmp_path).todo
 
 
+@pytest.mark.usefixtures("interrupt")
 def test_an_interrupt_lets_mmdebstrap_remove_its_folder_first(
     base: Base, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program, temporary, at_work = tmp_path / "mmdebstrap", tmp_path / "tmp", tmp_path / "at-work"
     # As mmdebstrap does it: it waits for what it has started, which has to end too.
-    program.write_text(
-        f"#!/bin/sh\nfolder=$(mktemp -d)\ntrap true TERM\nsleep 60 &\ntouch {at_work}\n"
-        "while kill -0 $! 2>/dev/null; do wait; done\nrm -r $folder\nexit 25\n"
-    )
-    program.chmod(0o755)
+    begins = f"folder=$(mktemp -d)\ntrap true TERM\nsleep 60 &\ntouch {at_work}"
+    make_program(program, f"{begins}\nwhile kill -0 $! 2>/dev/null; do wait; done\nrm -r $folder\nexit 25")
     temporary.mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", "http://debian.example/debian")
     monkeypatch.setattr(bases, "KEYRINGS", (program,))
 
-    def interrupt(number: int, _: FrameType | None) -> None:
-        raise Interrupted(number)
-
     def send() -> None:
         while not at_work.exists():
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        threading.Thread(target=send, daemon=True).start()
-        with pytest.raises(Interrupted):
-            bases.make_layer(base, tmp_path / "layer.tar", "no registry")
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    threading.Thread(target=send, daemon=True).start()
+    with pytest.raises(Interrupted):
+        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
     assert list(temporary.iterdir()) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
@@ -27,17 +27,7 @@ ASKS: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.fixture
-def interrupts() -> Iterator[None]:
-    def interrupt(number: int, _: object) -> None:
-        raise Interrupted(number)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-@pytest.mark.usefixtures("interrupts")
+@pytest.mark.usefixtures("interrupt")
 @pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
 def test_a_container_that_is_made_while_an_interrupt_comes_is_removed(ask: Callable[[Any], object]) -> None:
     client, container = Mock(), Mock()
