@@ -100,7 +100,7 @@ class DockerEngine:
     ) -> list[list[ImagePlan] | Built]:
         """Return each variant's plans, the newest version first, or why the variant ends before anything is built."""
         builder = self._builder(known, options, on_step)
-        return [builds.plans_or_end(builder, known.variants[name]) for name in names]
+        return [builder.plans_or_end(known.variants[name]) for name in names]
 
     def _builder(self, known: Catalog, options: BuildOptions, on_step: OnStep) -> ImageBuilder:
         return ImageBuilder(known, options, on_step, self.client, answers=self.answers)

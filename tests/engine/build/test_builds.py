@@ -145,7 +145,7 @@ def test_an_image_that_somebody_removes_before_its_proof_is_a_failed_build_of_th
 
     monkeypatch.setattr(builds, "build_image", lambda *_: "sha256:made")
     client = SimpleNamespace(images=SimpleNamespace(remove=gone), containers=SimpleNamespace(create=gone))
-    built = builds.build_one(builder_of(project, client), plan(project))
+    built = builder_of(project, client).build_one(plan(project))
     assert built.outcome.state is State.FAILED
     assert "no such image" in built.outcome.reason
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -55,6 +55,8 @@ NOT_BUILT = "not built, or built from an older file"
 # Measured on two cores.
 TRAINS = "it trains one first, about 5 minutes more"
 Planned = TypeVar("Planned", bound=BuildPlan)
+# Looks for what was built by a plan.
+Find = Callable[[Planned], Built | None]
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,67 @@ class Builder(ABC, Generic[Planned]):
         """Return whether a build needs a profile of optimisation and no stored one of the variant `serves` here."""
         return variant.is_trained and not any(map(serves, rendering.profiles_of(variant, self.known, self.texts)))
 
+    def plan_or_end(self, variant: Variant) -> Planned | Built:
+        """Return what would be built now, or why the variant ends before anything is built."""
+        try:
+            return self.plan(variant)
+        except SourceUnavailableError as error:
+            self.on_step(variant.name, State.UNAVAILABLE.value)
+            return ended(variant, State.UNAVAILABLE, error.found)
+
+    def plans_or_end(self, variant: Variant) -> list[Planned] | Built:
+        """Return what would be built of each version, or why the variant ends before anything is built."""
+        plans: list[Planned] = []
+        for version in variant.versions:
+            plan = self.plan_or_end(variant.at(version))
+            if isinstance(plan, Built):
+                return plan
+            plans.append(plan)
+        return plans
+
+    def found_or_plan(self, variant: Variant, find: Find[Planned], passed: Sequence[PassedOver]) -> Planned | Built:
+        """Return what `find` has of a version, else its plan, or why there is none; newer versions were passed over."""
+        plan = self.plan_or_end(variant)
+        if isinstance(plan, Built):
+            return plan
+        plan = replace(plan, passed_over=tuple(passed))
+        try:
+            return find(plan) or plan
+        except BuildError as error:
+            self.on_step(variant.name, State.FAILED.value)
+            return ended(variant, State.FAILED, str(error))
+
+    def find_unchanged(self, plan: Planned) -> Built | None:
+        """Return what need not be built, and say so."""
+        image = None if self.options.rebuild else self.find(plan)
+        if image is not None:
+            unbuilt = "pulled" if image.pulled_from else "unchanged"
+            self.on_step(image.variant, unbuilt if image.outcome.state is State.OK else image.outcome.state.value)
+        return image
+
+    def build_wave(self, plans: Sequence[Planned]) -> Iterator[Built]:
+        """Build variants, side by side where that is quicker, and yield each once it has ended."""
+        workers = self.workers(plans) if plans else 0
+        if workers > 1:
+            # The engine cancels a build whose client is gone.
+            yield from side_by_side(self.build_one, plans, workers)
+            return
+        yield from map(self.build_one, plans)
+
+    def build_one(self, plan: Planned) -> Built:
+        """Build and prove one variant; what goes wrong with it alone is its outcome."""
+        started = time.monotonic()
+        name = plan.variant.name
+        self.on_step(name, "starting")
+        try:
+            result = self.make(plan)
+        except SourceUnavailableError as error:
+            result = ended(plan.variant, State.UNAVAILABLE, error.found)
+        except BuildError as error:
+            result = ended(plan.variant, State.FAILED, str(error))
+        self.on_step(name, result.outcome.state.value)
+        return result.model_copy(update={"duration_s": time.monotonic() - started})
+
 
 def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     """Build every named variant; failures and missing sources are outcomes, not exceptions.
@@ -98,7 +161,7 @@ def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     `on_step(variant, step)` is called for each step, from the building threads. EngineError is raised when the engine
     itself, or the base that all need, is missing.
     """
-    decided = decide(builder, names, partial(_find, builder))
+    decided = decide(builder, names, builder.find_unchanged)
     results = {image.variant: image for image in decided if isinstance(image, Built)}
     todo = [plan for plan in decided if not isinstance(plan, Built)]
     for plan in todo:
@@ -110,21 +173,19 @@ def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     # A variant that shares another's build comes after it, when the engine has that build in its cache.
     for borrows in (False, True):
         wave = [plan for plan in todo if (plan.variant.shared_build is not None) == borrows]
-        for result in _build_wave(builder, wave):
+        for result in builder.build_wave(wave):
             results[result.variant] = result
     return [results[name] for name in names]
 
 
-def decide(
-    builder: Builder[Planned], names: Sequence[str], find: Callable[[Planned], Built | None]
-) -> list[Planned | Built]:
+def decide(builder: Builder[Planned], names: Sequence[str], find: Find[Planned]) -> list[Planned | Built]:
     """Return for each variant what `find` has, else the plan of what is to be built, or why there is none.
 
     This is where a version is chosen: the newest that is here, or that some place answers for. Places are asked only if
     the newest is not here; if none answers, an older version that is here is taken. What is passed over is recorded.
     """
     variants = {name: builder.known.variants[name] for name in names}
-    decided = {name: _found_or_plan(builder, variant.at(variant.version), find) for name, variant in variants.items()}
+    decided = {name: builder.found_or_plan(variant.at(variant.version), find, ()) for name, variant in variants.items()}
     waiting = [
         variant for variant in variants.values() if variant.fallbacks and not isinstance(decided[variant.name], Built)
     ]
@@ -138,47 +199,18 @@ def decide(
 
 
 def _older(
-    builder: Builder[Planned],
-    variant: Variant,
-    newest: Planned,
-    find: Callable[[Planned], Built | None],
-    lacking: Mapping[str, str],
+    builder: Builder[Planned], variant: Variant, newest: Planned, find: Find[Planned], lacking: Mapping[str, str]
 ) -> Planned | Built:
     """Return the first version that is here or can be had; the newest if there is none, whose build says why."""
     passed: list[PassedOver] = []
     for version in variant.versions:
         candidate = variant.at(version)
         why = lacking[candidate.interpreter.sha256] if candidate.interpreter else ""
-        decided = _found_or_plan(builder, candidate, find, passed) if passed else newest
+        decided = builder.found_or_plan(candidate, find, passed) if passed else newest
         if isinstance(decided, Built) or not why:
             return decided
         passed.append(PassedOver(version=version, reason=why))
     return newest
-
-
-def _found_or_plan(
-    builder: Builder[Planned],
-    variant: Variant,
-    find: Callable[[Planned], Built | None],
-    passed: Sequence[PassedOver] = (),
-) -> Planned | Built:
-    plan = plan_or_end(builder, variant)
-    if isinstance(plan, Built):
-        return plan
-    plan = replace(plan, passed_over=tuple(passed))
-    try:
-        return find(plan) or plan
-    except BuildError as error:
-        builder.on_step(variant.name, State.FAILED.value)
-        return ended(variant, State.FAILED, str(error))
-
-
-def _find(builder: Builder[Planned], plan: Planned) -> Built | None:
-    image = None if builder.options.rebuild else builder.find(plan)
-    if image is not None:
-        unbuilt = "pulled" if image.pulled_from else "unchanged"
-        builder.on_step(image.variant, unbuilt if image.outcome.state is State.OK else image.outcome.state.value)
-    return image
 
 
 def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
@@ -194,64 +226,15 @@ def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
             return ended(plan.variant, State.UNAVAILABLE, error.found)
 
     decided = decide(builder, names, find)
-    return [outcome if isinstance(outcome, Built) else _not_built(outcome) for outcome in decided]
+    return [
+        one if isinstance(one, Built) else ended(one.variant, State.UNAVAILABLE, NOT_BUILT, one.content_hash)
+        for one in decided
+    ]
 
 
-def _not_built(plan: BuildPlan) -> Built:
-    lacking = ended(plan.variant, State.UNAVAILABLE, NOT_BUILT)
-    return lacking.model_copy(update={"content_hash": plan.content_hash})
-
-
-def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
-    """Return what would be built now, or why the variant ends before anything is built."""
-    try:
-        return builder.plan(variant)
-    except SourceUnavailableError as error:
-        builder.on_step(variant.name, State.UNAVAILABLE.value)
-        return ended(variant, State.UNAVAILABLE, error.found)
-
-
-def plans_or_end(builder: Builder[Planned], variant: Variant) -> list[Planned] | Built:
-    """Return what would be built of each version, or why the variant ends before anything is built."""
-    plans: list[Planned] = []
-    for version in variant.versions:
-        plan = plan_or_end(builder, variant.at(version))
-        if isinstance(plan, Built):
-            return plan
-        plans.append(plan)
-    return plans
-
-
-def ended(variant: Variant, state: State, reason: str) -> Built:
+def ended(variant: Variant, state: State, reason: str, content_hash: str = "") -> Built:
     """Return what is recorded of a variant that was not built."""
-    return Built(variant=variant.name, outcome=Outcome(state=state, reason=reason))
-
-
-def _build_wave(builder: Builder[Planned], plans: Sequence[Planned]) -> Iterator[Built]:
-    if not plans:
-        return
-    workers = builder.workers(plans)
-    if workers > 1:
-        # The engine cancels a build whose client is gone.
-        yield from side_by_side(partial(build_one, builder), plans, workers)
-        return
-    for plan in plans:
-        yield build_one(builder, plan)
-
-
-def build_one(builder: Builder[Planned], plan: Planned) -> Built:
-    """Build and prove one variant; what goes wrong with it alone is its outcome."""
-    started = time.monotonic()
-    name = plan.variant.name
-    builder.on_step(name, "starting")
-    try:
-        result = builder.make(plan)
-    except SourceUnavailableError as error:
-        result = ended(plan.variant, State.UNAVAILABLE, error.found)
-    except BuildError as error:
-        result = ended(plan.variant, State.FAILED, str(error))
-    builder.on_step(name, result.outcome.state.value)
-    return result.model_copy(update={"duration_s": time.monotonic() - started})
+    return Built(variant=variant.name, outcome=Outcome(state=state, reason=reason), content_hash=content_hash)
 
 
 @dataclass(frozen=True)
