@@ -51,7 +51,7 @@ PARENT = {OWNER_LABEL: "matrix", PID: str(os.getppid()), STARTED: start_of(os.ge
     ("labels", "stays"),
     [
         (PARENT, True),
-        (PARENT | {HOST: "another machine"}, True),
+        (labels_of("matrix") | {HOST: "another machine"}, True),
         (PARENT | {STARTED: "an earlier process"}, False),
         (labels_of("matrix"), False),
     ],

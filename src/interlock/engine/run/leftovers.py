@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -16,7 +15,7 @@ from docker.models.volumes import Volume
 from requests.exceptions import RequestException
 
 from interlock.engine.client import uninterrupted
-from interlock.engine.ownership import OWNER_LABEL, PID, Life, labels_of, life
+from interlock.engine.ownership import OWNER_LABEL, Life, labels_of, life
 from interlock.errors import EngineError
 
 CONFLICT = 409
@@ -39,8 +38,11 @@ def labels_by_owner(client: DockerClient) -> dict[str, list[Mapping[str, str]]]:
 
 def others_at_work(client: DockerClient) -> bool:
     """Return whether another process than this one may measure an image now, whatever its tag."""
-    made = (labels for of_owner in labels_by_owner(client).values() for labels in of_owner)
-    return any(labels.get(PID) != str(os.getpid()) and life(labels) is not Life.DEAD for labels in made)
+    return any(
+        not labels_of(owner).items() <= labels.items() and life(labels) is not Life.DEAD
+        for owner, made in labels_by_owner(client).items()
+        for labels in made
+    )
 
 
 def clean_up(client: DockerClient, experiment: str) -> None:
