@@ -10,13 +10,14 @@ from importlib.resources import files
 from typing import Any
 
 from docker import DockerClient
-from docker.errors import DockerException, ImageNotFound
+from docker.errors import DockerException
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from interlock.catalog.variants import Variant
 from interlock.engine.client import SEE_LOG
+from interlock.engine.names import image_by_tag
 from interlock.engine.run import one_shot
 from interlock.errors import BuildError, EngineError
 
@@ -274,14 +275,12 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
 
 def examine(client: DockerClient, variant: Variant, image_id: str) -> list[ContractFinding]:
     """Return every finding about the image; EngineError if the engine has no such image or cannot run it."""
-    try:
-        attributes = client.images.get(image_id).attrs
-    except ImageNotFound:
-        raise EngineError(
-            key=variant.name, found=f"there is no image {image_id}", todo=f"Run `interlock build {variant.name}`."
-        ) from None
+    image = image_by_tag(client, image_id)
+    if image is None:
+        todo = f"Run `interlock build {variant.name}`."
+        raise EngineError(key=variant.name, found=f"there is no image {image_id}", todo=todo)
     runs = {run: parse_answers(_answer(client, image_id, run)) for run in RUNS}
-    return judge(variant, attributes["Config"], runs)
+    return judge(variant, image.attrs["Config"], runs)
 
 
 def _answer(client: DockerClient, image_id: str, run: str) -> str:

@@ -168,20 +168,8 @@ def translated_list(value: str, places: Mapping[str, str]) -> str:
 def run_process(argv: list[str], deadline_s: float, environment: Mapping[str, str], folder: Path) -> Ended:
     """Run argv to its end or to the deadline; in both cases kill what it started and left behind."""
     owner = secrets.token_hex(8)
-    try:
-        process = subprocess.Popen(
-            argv,
-            env={**environment, PROCESS_OWNER: owner},
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise EngineError(
-            found=f"a process could not be started: {error}", todo="Run `interlock doctor`: it names what is missing."
-        ) from None
+    owned = {**environment, PROCESS_OWNER: owner}
+    process = _start(argv, owned, folder, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     late = flooded = False
     stdout, stderr = bytearray(), bytearray()
     with process:
@@ -198,6 +186,27 @@ def run_process(argv: list[str], deadline_s: float, environment: Mapping[str, st
     if flooded:
         return Ended(None, flooded=True)
     return Ended(None if late else code, text_of(stdout), text_of(stderr), late)
+
+
+def _start(
+    argv: list[str], environment: Mapping[str, str], folder: Path, *, stdin: int, stderr: int
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, whose stdout is a pipe; EngineError if it cannot be started."""
+    try:
+        return subprocess.Popen(
+            argv,
+            env=environment,
+            cwd=folder,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            start_new_session=True,
+            bufsize=0,
+        )
+    except OSError as error:
+        raise EngineError(
+            found=f"a process could not be started: {error}", todo="Run `interlock doctor`: it names what is missing."
+        ) from None
 
 
 def _read_to_end(process: subprocess.Popen[bytes], into: tuple[bytearray, bytearray], limit_s: float) -> None:
@@ -225,20 +234,7 @@ class ProcessChannel:
     """The stdin and the stdout of a process of this machine."""
 
     def __init__(self, argv: list[str], environment: Mapping[str, str], folder: Path) -> None:
-        try:
-            self._process = subprocess.Popen(
-                argv,
-                env=dict(environment),
-                cwd=folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                bufsize=0,
-            )
-        except OSError as error:
-            problem = f"a cell's agent could not be started: {error}"
-            raise EngineError(found=problem, todo="Run `interlock doctor`: it names what is missing.") from None
+        self._process = _start(argv, environment, folder, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self._input, self._output = cast(IO[bytes], self._process.stdin), cast(IO[bytes], self._process.stdout)
 
     def send(self, data: bytes) -> None:
