@@ -61,16 +61,22 @@ def test_the_classic_builders_last_words_are_what_went_wrong_without_the_noise()
     assert "buildx" not in words
 
 
-def test_buildkits_last_words_are_the_failed_steps() -> None:
-    assert one_build.last_words(BUILDKIT_LOG) == (
-        "gcc: fatal error: no input files / "
-        "ERROR: failed to solve: executor failed running [/bin/sh -c echo]: exit code: 1"
-    )
+TWO_FAILED = [f"------\n > [{number}/3] RUN x:\n0.312 ERROR: no {number}\n------\n" for number in (1, 2)]
+FAILED = "ERROR: failed to solve: executor failed running [/bin/sh -c echo]: exit code: 1"
 
 
-def test_a_log_without_a_cause_is_said_by_its_last_lines() -> None:
-    assert one_build.last_words("one\ntwo\n") == "one / two"
-    assert one_build.last_words("")
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (BUILDKIT_LOG, f"gcc: fatal error: no input files / {FAILED}"),
+        ("".join(["#7 0.1 error: else\n", *TWO_FAILED, "Dockerfile:2\n"]), "ERROR: no 2 / Dockerfile:2"),
+        ("one\ntwo\n", "one / two"),
+        ("", "its log is empty"),
+    ],
+    ids=["the failed step", "the step that failed last", "no cause", "nothing"],
+)
+def test_the_last_words_of_a_log_are_the_failed_steps_or_else_its_last_lines(log: str, words: str) -> None:
+    assert one_build.last_words(log) == words
 
 
 @given(st.text())
@@ -268,14 +274,6 @@ def test_the_last_words_of_a_log_take_no_longer_than_its_length(text: str) -> No
     start_s = time.process_time()
     assert one_build.last_words(text)
     assert time.process_time() - start_s < 2
-
-
-def test_the_last_words_are_of_the_step_that_failed_last() -> None:
-    steps = [f"------\n > [{number}/3] RUN x:\n0.312 ERROR: no {number}\n------\n" for number in (1, 2)]
-    assert (
-        one_build.last_words("".join(["#7 0.1 error: else\n", *steps, "Dockerfile:2\n"]))
-        == "ERROR: no 2 / Dockerfile:2"
-    )
 
 
 @pytest.mark.parametrize(
