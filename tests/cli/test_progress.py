@@ -336,6 +336,17 @@ def test_how_many_rows_are_decided_is_said_with_what_goes_on() -> None:
     assert len(stream.getvalue().splitlines()) == 1
 
 
+def test_rows_of_a_workload_that_was_disturbed_count_as_undecided_and_that_is_said_at_once() -> None:
+    """'39 of 78 rows decided' was followed by a report of which none was."""
+    display, stream = displayed()
+    rows = DecidedRows(display, BASE)
+    rows(look(a=comparison(1.3)))
+    rows(look("startup", a=comparison(1.3), b=comparison(0.7)))
+    rows.on_disturbed("startup", "other processes used 90% of a core (make 80%)")
+    assert rows.counts == "1 of 3 rows decided"
+    assert "make 80%" in stream.getvalue()
+
+
 def test_a_row_of_one_round_says_so_in_the_singular() -> None:
     assert line(("locks", "queue", "a"), comparison(1.2, rounds=1)).endswith(" | 1 round")
     assert line(("locks", "queue", "a"), comparison(1.2, rounds=2)).endswith(" | 2 rounds")

@@ -106,6 +106,22 @@ def test_what_a_child_used_before_is_not_put_down_to_the_parent_that_it_ended_un
     assert disturbances.busiest(before, after, own=()) == ["sh 40%"]
 
 
+def test_what_an_orphan_used_before_is_not_put_down_to_the_first_process() -> None:
+    """A compiler outlives the make that started it; a container's init was said to have used 577 % of a core."""
+    before = machine(
+        0.0,
+        processes={
+            1: process("init", parent=0, ended_s=5.0),
+            2: process("sh", parent=1),
+            3: process("make", parent=2, own_s=1.0),
+            4: process("cc1", parent=3, own_s=300.0),
+        },
+    )
+    sh = process("sh", parent=1, ended_s=1.0)  # make's
+    after = machine(10.0, processes={1: process("init", parent=0, ended_s=5.0 + 300.0 + 3.0), 2: sh})
+    assert disturbances.busiest(before, after, own=()) == ["init 30%"]
+
+
 def engine(own_s: float, ended_s: float, server_s: float, foreign_s: float) -> dict[int, RunningProcess]:
     """dockerd, a cell's shim with a server below it, and another container's shim with a job below that."""
     return {

@@ -529,16 +529,25 @@ def test_a_gil_that_came_back_is_noted_once_in_the_cell() -> None:
     assert track_of(cell).outcome == OK
 
 
-def test_what_disturbed_the_machine_is_said_with_the_workload(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("stolen", "is_too_much"), [(0.1, False), (0.2, True)])
+def test_what_disturbed_the_machine_is_said_with_the_workload(
+    monkeypatch: pytest.MonkeyPatch, stolen: float, is_too_much: bool
+) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     samples = iter(
-        [disturbances.Sample(0.0, total_s=0.0, steal_s=0.0), disturbances.Sample(9.0, total_s=9.0, steal_s=0.9)]
+        [
+            disturbances.Sample(0.0, total_s=0.0, steal_s=0.0),
+            disturbances.Sample(9.0, total_s=9.0, steal_s=9.0 * stolen),
+        ]
     )
     monkeypatch.setattr(disturbances, "sample", lambda: next(samples))
-    engine, course = Engine(base=steady), Course()
-    session = engine.session(rounds=2)
+    engine, course, said = Engine(base=steady), Course(), list[tuple[str, str]]()
+    watching = Observers(engine.steps.append, on_disturbed=lambda *words: said.append(words))
+    session = engine.session(rounds=2, watching=watching)
     (warning,) = rounds.watched_rounds(session, engine.cells(session), course)
-    assert warning.startswith("locks: 10.0% ")
+    assert warning.startswith(f"locks: {stolen:.1%} ")
+    # What is too much to decide by is said while the experiment may still be stopped.
+    assert said == ([("locks", warning.removeprefix("locks: "))] if is_too_much else [])
     assert 0 < course.wall_s < 60
 
 

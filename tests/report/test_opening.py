@@ -25,7 +25,7 @@ from interlock.report.opening import (
 )
 from interlock.report.tables import Section
 from interlock.results.answers import Decision
-from interlock.results.experiments import BenchmarkValues, Built, Experiment, Outcome, State, Times
+from interlock.results.experiments import TOO_DISTURBED, BenchmarkValues, Built, Experiment, Outcome, State, Times
 from tests.builders import make_cell, make_experiment, make_settings, make_values, make_workload, present
 from tests.picks import SIX, Figures, make_evidence, noisy, queue, values_of
 from tests.reports import printed
@@ -116,6 +116,37 @@ def test_what_was_too_disturbed_is_to_be_measured_again_and_lacks_no_round() -> 
     shown = printed(brief(experiment, tables, opening))
     lines = [line for line in shown.splitlines() if line.startswith("locks/queue")]
     assert [line.count("measure again") for line in lines] == [1] * len(FACTORS)
+
+
+BUSY = "other processes used 90% of a core (make 80%)"
+
+
+def disturbed(*workloads: str) -> Experiment:
+    """An experiment of two workloads, ended by its budget, of which these were disturbed."""
+    experiment, *_ = material(("locks/queue", "startup/pass"))
+    warnings = [f"{name}: {BUSY}, {TOO_DISTURBED}: stop them, and repeat." for name in workloads]
+    times = dict.fromkeys(("locks", "startup"), Times(measuring_s=1.0))
+    changes = {"warnings": warnings, "times": times, "ended_by": "the budget of 9 min"}
+    return experiment.model_copy(update=changes)
+
+
+def test_where_all_was_disturbed_the_answer_says_by_what_and_names_the_command_that_begins_anew() -> None:
+    """It said 'too few undisturbed figures, or not in a project', and to continue: no more rounds help."""
+    experiment = disturbed("locks", "startup")
+    unpicked = opening_of(experiment, {}, make_evidence({"base": {"locks/queue": SIX}}).catalog)
+    assert unpicked.sentence.startswith("NO RECOMMENDATION: ")
+    assert BUSY in unpicked.sentence
+    shown = printed(brief(experiment, [], unpicked), 200)
+    assert experiment.command in shown
+    assert "--resume" not in shown
+    assert shown.count(BUSY) == 1
+
+
+def test_where_a_part_was_disturbed_that_is_said_and_the_experiment_may_go_on() -> None:
+    experiment = disturbed("locks")
+    shown = printed(brief(experiment, [], replace(NOT_KNOWN, unpicked="")), 200)
+    assert shown.count(BUSY) == 1
+    assert "--resume" in shown
 
 
 @pytest.mark.parametrize(

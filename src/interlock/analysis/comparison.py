@@ -155,9 +155,15 @@ def warnings_of(experiment: Experiment, workload: str) -> list[str]:
     return [warning.removeprefix(mine) for warning in experiment.warnings if warning.startswith(mine)]
 
 
+def too_disturbed_by(experiment: Experiment, workload: str) -> str:
+    """Return what took so much while a workload was measured that its figures decide nothing; empty if nothing did."""
+    said = (warning.partition(f", {TOO_DISTURBED}") for warning in warnings_of(experiment, workload))
+    return next((what for what, too_much, _ in said if too_much), "")
+
+
 def is_too_disturbed(experiment: Experiment, workload: str) -> bool:
-    """Return whether other programs took so much while a workload was measured that its figures decide nothing."""
-    return any(TOO_DISTURBED in warning for warning in warnings_of(experiment, workload))
+    """Return whether the figures of a workload decide nothing."""
+    return bool(too_disturbed_by(experiment, workload))
 
 
 def fitted_rows(values: Values, workload: str, benchmark: str) -> dict[str, BenchmarkValues]:

@@ -228,7 +228,7 @@ class ExperimentDisplay:
             rows = self._rows = self._rows or DecidedRows(display, assignment.settings.baseline)
             rows.display = display
             on_progress = MeasureProgress(display, len(assignment.to_measure), lambda: rows.counts, self.ending.left_s)
-            yield Observers(on_progress, rows, self.ending, refresh_report)
+            yield Observers(on_progress, rows, self.ending, refresh_report, rows.on_disturbed)
 
 
 def fail_on_failed_cells(folder: Path, described: Experiment) -> None:

@@ -314,13 +314,15 @@ RowKey = tuple[str, str, str]
 class DecidedRows:
     """Called after each look: a row is shown once, when it is decided or when it is not measured any more.
 
-    The fastest row of a look comes first, undecided rows come last.
+    The fastest row of a look comes first, undecided rows come last. Rows of a workload that was disturbed too much to
+    decide by count as undecided.
     """
 
     def __init__(self, display: Display, baseline: str) -> None:
         self.display, self._baseline = display, baseline  # the next stage may have another display
         self._shown: dict[RowKey, Comparison] = {}
         self._open: dict[tuple[str, str], int] = {}
+        self._disturbed: set[str] = set()
 
     def __call__(self, look: Look) -> None:
         place = (look.workload.name, look.benchmark.name)
@@ -337,10 +339,18 @@ class DecidedRows:
             self.display.log(said, STYLES.get(comparison.verdict, ""))
         self._open[place] = sum((*place, label) not in self._shown for label in rows)
 
+    def on_disturbed(self, workload: str, sentence: str) -> None:
+        """Say at once what makes a workload's rows worthless: it may be stopped before more is measured in vain."""
+        self._disturbed.add(workload)
+        self.display.log(f"warning {workload}: {sentence}", "yellow")
+
     @property
     def counts(self) -> str:
         """Return how many of the rows that were looked at are decided; empty before the first look."""
-        decided = sum(comparison.verdict is not Verdict.UNDECIDED for comparison in self._shown.values())
+        decided = sum(
+            comparison.verdict is not Verdict.UNDECIDED and workload not in self._disturbed
+            for (workload, _, _), comparison in self._shown.items()
+        )
         total = len(self._shown) + sum(self._open.values())
         return f"{decided} of {total} rows decided" if total else ""
 

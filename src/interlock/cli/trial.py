@@ -257,7 +257,8 @@ def trial_command(
         rows = DecidedRows(display, OWN)
         on_progress = progress.MeasureProgress(display, len(places), lambda: rows.counts, ending.left_s)
         on_build = progress.BuildProgress(display, len(copies) + 1, {})
-        folder = run_trial(containers, request, on_build, Observers(on_progress, rows, ending))
+        watching = Observers(on_progress, rows, ending, on_disturbed=rows.on_disturbed)
+        folder = run_trial(containers, request, on_build, watching)
     described = write_report(folder, as_json=as_json)
     if ending.exit_code:
         raise typer.Exit(ending.exit_code)

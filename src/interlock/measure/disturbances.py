@@ -25,6 +25,7 @@ STEAL_MOST, BUSY_MOST = 0.1, 0.5
 # The engine's processes work for the experiment, as their names begin. Podman's is last.
 SUPERVISORS = ("containerd-shim", "conmon")
 ENGINE = ("dockerd", "containerd", "docker-proxy", "fuse-overlayfs", "conmon", "podman")
+INIT = 1
 
 REMOTE = (
     "The engine is on another machine, which cannot be watched from here: "
@@ -123,7 +124,8 @@ def experiments_cpu_s(before: Sample, after: Sample, own: Collection[int], launc
 def _used(before: Sample, after: Sample) -> dict[int, tuple[float, float]]:
     """Return the CPU seconds between the samples by process id: its own, and those of children that ended.
 
-    What a child had used before the first sample is subtracted from its parent, who inherits it when the child ends.
+    What a child had used before the first sample is subtracted from its parent, who inherits it when the child ends,
+    or from the first process, which inherits it of an orphan.
     """
     earlier: dict[int, float] = {}
     for pid, process in before.processes.items():
@@ -132,11 +134,17 @@ def _used(before: Sample, after: Sample) -> dict[int, tuple[float, float]]:
             while heir in before.processes and not _same(before, after, heir):
                 heir = before.processes[heir].parent
             earlier[heir] = earlier.get(heir, 0.0) + process.own_s + process.ended_children_s
-    used = {}
+    used, of_orphans_s = {}, sum(earlier.values())
     for pid, now in after.processes.items():
         then = before.processes[pid] if _same(before, after, pid) else None
         own_s, ended_s = (then.own_s, then.ended_children_s) if then else (0.0, 0.0)
-        used[pid] = (now.own_s - own_s, max(0.0, now.ended_children_s - ended_s - earlier.get(pid, 0.0)))
+        inherited_s = now.ended_children_s - ended_s
+        earlier_s = min(inherited_s, earlier.get(pid, 0.0))
+        of_orphans_s -= earlier_s
+        used[pid] = (now.own_s - own_s, inherited_s - earlier_s)
+    if INIT in used:
+        own_s, inherited_s = used[INIT]
+        used[INIT] = (own_s, max(0.0, inherited_s - of_orphans_s))
     return used
 
 
@@ -233,6 +241,11 @@ def _busy(before: Sample, after: Sample, own_cpu_s: float | None, disturbers: Co
 
 def _too_much(holds: bool) -> str:
     return f", {TOO_DISTURBED}" if holds else ""
+
+
+def is_too_much(warning: str) -> bool:
+    """Return whether a warning says that the figures decide nothing."""
+    return TOO_DISTURBED in warning
 
 
 # The share of a cell's processes that may be slow before a warning says that the work or the machine is unsteady.

@@ -77,6 +77,8 @@ def watched_rounds(
     if before is not None and course.rows:
         own_s = course.cpu_s, course.removed_cpu_s
         warnings = disturbances.disturbances(before, disturbances.sample(), used, *own_s)
+        for sentence in filter(disturbances.is_too_much, warnings):
+            session.resources.watching.on_disturbed(session.workload.name, sentence)
     for benchmark in session.workload.benchmarks:
         figures = {track.label: track.values.figures for track in tracks_of(cells, benchmark) if track.goes_on}
         warnings += disturbances.unsteady(benchmark.name, figures)

@@ -42,6 +42,8 @@ class Observers:
     ending: Ending = field(default_factory=Ending)
     # Before the first block, and after each workload but the experiment's last: between two measurements.
     on_record: Callable[[Path], None] = lambda _: None
+    # For a workload that other programs disturbed too much to decide by: its name, and what they did.
+    on_disturbed: Callable[[str, str], None] = lambda *_: None
 
     def on_step(self, step: str, subject: str = "", activity: str = "preparing") -> None:
         """Say what goes on between two measurements."""

@@ -14,7 +14,7 @@ from statistics import median
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from interlock.analysis.comparison import Row, Table
+from interlock.analysis.comparison import Row, Table, too_disturbed_by
 from interlock.analysis.not_measured import by_reason, in_one_line
 from interlock.analysis.pick.advice import in_containers
 from interlock.analysis.pick.own import is_aside, own_pick
@@ -71,13 +71,14 @@ class Opening:
     answer: str = ""  # a trial's answer, in place of a pick's
     next: tuple[str, ...] = ()  # of a trial
     sections: tuple[Section, ...] = ()  # of a trial
+    unpicked: str = "it is not in a project with variants"  # why there is no pick
     can_continue: bool = True  # False for an experiment that came with the project
 
     @property
     def sentence(self) -> str:
         if self.answer:
             return self.answer
-        return self.pick.answer if self.pick else "NO RECOMMENDATION: too few undisturbed figures, or not in a project."
+        return self.pick.answer if self.pick else f"NO RECOMMENDATION: {self.unpicked}."
 
     @property
     def source(self) -> str:
@@ -173,7 +174,14 @@ def opening_of(experiment: Experiment, values: Values, catalog: Catalog, tables:
     today = datetime.date.fromisoformat(experiment.started[:10])
     labels = dict.fromkeys(cell.label for cell in experiment.cells)
     asides = frozenset(label for label in labels if is_aside(label, known, today))
-    return replace(known_of_all, pick=own_pick(experiment, values, known, today), asides=asides)
+    unpicked = disturbed_text(experiment) or "there are too few figures"
+    return replace(known_of_all, pick=own_pick(experiment, values, known, today), asides=asides, unpicked=unpicked)
+
+
+def disturbed_text(experiment: Experiment) -> str:
+    """Return which workloads decide nothing, and what disturbed the first of them; empty if none was so disturbed."""
+    by = {name: what for name in experiment.workloads if (what := too_disturbed_by(experiment, name))}
+    return f"{', '.join(by)} decide nothing, because {next(iter(by.values()))}" if by else ""
 
 
 CHANGED, OPEN = "faster or slower, the largest change first", "undecided, and what it would take"
@@ -314,6 +322,8 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     parts += rich_parts(alone) if alone else []
     # Only what was not reached; undecided rows are above.
     parts += [Text(line) for line in ended_lines(experiment, [])[1:MOST_LINES_ENDED]]
+    disturbed = disturbed_text(experiment)
+    parts += [Text(f"{capitalized(disturbed)}.")] if disturbed and disturbed not in opening.sentence else []
     said = " ".join(filter(None, (opening.source, _progress(experiment, tables))))
     parts += [Text(), Text(opening.sentence, style="bold"), *([Text(said)] if said else [])]
     # A command must be copied whole, so it is neither broken nor cropped: the terminal folds it.
@@ -369,9 +379,18 @@ def _progress(experiment: Experiment, tables: Sequence[Table]) -> str:
 
 
 def _commands(experiment: Experiment, opening: Opening) -> Iterator[str]:
-    """Yield the next commands: the one that resumes an experiment that was ended, and those of the pick."""
+    """Yield the next commands: the one that resumes an experiment that was ended, and those of the pick.
+
+    More rounds do not help where all were disturbed, so that is measured again.
+    """
     pick = opening.pick
-    if experiment.ended_by and opening.can_continue:
+    if (
+        opening.can_continue
+        and experiment.times
+        and all(too_disturbed_by(experiment, name) for name in experiment.times)
+    ):
+        yield f"to measure again, once that is over: {experiment.command}"
+    elif experiment.ended_by and opening.can_continue:
         yield f"to continue: {experiment.resume_command}"
     yield from (f"next: {command}" for command in (*opening.next, *(pick.next[:1] if pick else ())))
     if pick:
