@@ -180,3 +180,10 @@ def test_a_gil_is_said_to_stay_off_with_what_was_not_tried() -> None:
     assert "3 extension modules" in audits.summary(audit.variants[0], audit)
     audit = make(free=[])
     assert "extension modules" not in audits.summary(audit.variants[0], audit)
+
+
+def test_a_note_stands_below_the_line_of_its_variant_and_the_gate_stays_open() -> None:
+    audit = make(free=[package("six")], control=[package("six")], notes=["uv.lock is for Python <3.13"])
+    audits.require(audit)
+    *_, line, note = shown(audit).splitlines()
+    assert (line.partition(":")[0], note.strip()) == (FREE, "note: uv.lock is for Python <3.13")

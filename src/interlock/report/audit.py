@@ -127,7 +127,12 @@ def terminal(audit: Audit) -> RenderableType:
     for kind in dict.fromkeys(problem.fault.kind for problem in wrong):
         lines = [line for problem in wrong if problem.fault.kind == kind for line in _lines(problem, audit)]
         parts += [Text(kind, style="bold"), *lines, Text()]
-    return Group(*parts, *(Text(summary(variant, audit)) for variant in audit.variants))
+    for variant in audit.variants:
+        parts += [
+            Text(summary(variant, audit)),
+            *(Padding(Text(f"note: {note}"), (0, 0, 0, 2)) for note in variant.notes),
+        ]
+    return Group(*parts)
 
 
 def _lines(problem: Problem, audit: Audit) -> list[RenderableType]:

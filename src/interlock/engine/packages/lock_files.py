@@ -17,9 +17,9 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from packaging.markers import Marker
 from packaging.pylock import Package, Pylock, PylockValidationError, is_valid_pylock_path
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from interlock.engine.packages.pythons import allows
 from interlock.engine.packages.requirements import Line, Reader
 from interlock.errors import RequirementsError
 
@@ -73,6 +73,7 @@ class Pinned:
     name: str
     text: str
     sums: Sequence[str] = ()
+    index: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ class LockFile(ABC):
     text: str
     document: TomlTable
     selection: Selection
+
+    @property
+    def python(self) -> str:
+        """Return the versions of Python that it is for."""
+        return str(self.document.get("requires-python", ""))
 
     @property
     @abstractmethod
@@ -103,18 +109,17 @@ class LockFile(ABC):
 
     def lines(self, reader: Reader, environment: Environment) -> list[Line]:
         """Return what is wanted in an environment as lines for pip; RequirementsError for what is wrong."""
-        lines, is_for = [], self._is_for(environment)
+        lines, has_sums = [], self._has_sums(environment)
         for package in self.packages(environment):
-            hashes = "".join(f" --hash={each}" for each in dict.fromkeys(package.sums if is_for else ()))
+            hashes = "".join(f" --hash={each}" for each in dict.fromkeys(package.sums if has_sums else ()))
             number = line_number(self.text, f'\nname = "{package.name}"')
-            lines.append(reader.requirement(Line(f"{package.text}{hashes}", str(self.path), number)))
+            line = Line(f"{package.text}{hashes}", str(self.path), number, index=package.index)
+            lines.append(reader.requirement(line))
         return lines
 
-    def _is_for(self, environment: Environment) -> bool:
-        """Return whether this Python is one that it is locked for; of wheels for others, uv leaves out the sums."""
-        with self._as_written("requires-python"):
-            allowed = SpecifierSet(str(self.document.get("requires-python", "")))
-            return allowed.contains(environment["python_full_version"].rstrip("+"), prereleases=True)
+    def _has_sums(self, environment: Environment) -> bool:
+        """Return whether it has the sums of this Python's wheels; uv leaves out those for a Python it is not for."""
+        return allows(self.python, environment["python_full_version"])
 
     def _at_place(self, name: str, place: str, subdirectory: str | None = None) -> str:
         """Return a requirement at a URL, or at a path, which is relative to the lock file's folder."""
@@ -197,7 +202,8 @@ class PylockFile(LockFile):
         # pip and `uv pip compile` lock the wheel for their own interpreter alone: another's has another sum.
         if len(wheels) == 1 and not wheels[0].filename.endswith("-any.whl"):
             hashes = []
-        return Pinned(name, f"{name}=={package.version}", [each for by_kind in hashes for each in _sums(by_kind)])
+        sums = [each for by_kind in hashes for each in _sums(by_kind)]
+        return Pinned(name, f"{name}=={package.version}", sums, package.index or "")
 
 
 def _sums(hashes: Mapping[str, str]) -> list[str]:
@@ -221,6 +227,13 @@ class PoetryLock(LockFile):
             problem = f"found '{version}': such a file does not say which group needs a package"
             todo = "Lock again with Poetry 2 (`poetry lock`), or name what `poetry export -o requirements.txt` writes."
             raise wrong(self.path, "metadata.lock-version", problem, todo)
+
+    @property
+    def python(self) -> str:
+        return str(self.document["metadata"].get("python-versions", ""))
+
+    def _has_sums(self, environment: Environment) -> bool:
+        return True
 
     @property
     def extras(self) -> frozenset[str]:
@@ -255,7 +268,7 @@ class PoetryLock(LockFile):
                 return Pinned(name, self._at_place(name, place, source.get("subdirectory")))
             case "directory" | "url" | "file":
                 return Pinned(name, self._at_place(name, source["url"], source.get("subdirectory")), sums)
-        return Pinned(name, f"{name}=={package['version']}", sums)
+        return Pinned(name, f"{name}=={package['version']}", sums, str(source.get("url", "")))
 
 
 @dataclass(frozen=True)
@@ -344,7 +357,7 @@ class UvLock(LockFile):
         for kind in ("url", "path", "directory", "editable"):
             if kind in source:
                 return Pinned(name, self._at_place(name, source[kind], source.get("subdirectory")), sums)
-        return Pinned(name, f"{name}=={package['version']}", sums)
+        return Pinned(name, f"{name}=={package['version']}", sums, str(source.get("registry", "")))
 
 
 def _place_of(packages: Sequence[TomlTable], edge: TomlTable) -> int:

@@ -122,6 +122,12 @@ class Line:
     number: int
     name: str = ""  # canonical; empty if only a build can tell it
     path: Path | None = None
+    index: str = ""  # that its lock names
+
+    @property
+    def is_direct(self) -> bool:
+        """Return whether it names a place, so that no index is asked."""
+        return self.path is not None or "://" in self.text
 
     @property
     def has_no_sum(self) -> bool:
@@ -156,6 +162,7 @@ class Requirements:
     options: list[str] = field(default_factory=list)  # for all lines, in pip's syntax
     links: list[Path] = field(default_factory=list)  # paths of this machine that --find-links names
     refused: list[RequirementsError] = field(default_factory=list)  # what a package's build may not be given
+    notes: list[str] = field(default_factory=list)  # what the user is to know of these files and this variant
 
     def require_allowed(self) -> None:
         """Raise the first error of what a package's build may not be given."""
