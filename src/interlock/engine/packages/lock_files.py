@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -126,10 +126,11 @@ class LockFile(ABC):
         where = place if urlsplit(place).scheme else f"file:{quote(str(self.path.parent / place))}"
         return f"{name} @ {where}" + (f"#subdirectory={subdirectory}" if subdirectory else "")
 
-    def _tables(self, key: str) -> list[TomlTable]:
-        value = self.document.get(key, [])
+    @cached_property
+    def _packages(self) -> list[TomlTable]:
+        value = self.document.get("package", [])
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise wrong(self.path, key, f"found {value!r}", TO_LOCK_AGAIN)
+            raise wrong(self.path, "package", f"found {value!r}", TO_LOCK_AGAIN)
         return value
 
     def _holds(self, marker: str, environment: Mapping[str, str | frozenset[str]]) -> bool:
@@ -138,11 +139,6 @@ class LockFile(ABC):
         except (ValueError, TypeError) as error:
             said = str(error).splitlines()[0]
             raise wrong(self.path, "markers", f"'{marker}' is not a marker ({said})", TO_LOCK_AGAIN) from None
-
-    def _pinned(self, package: TomlTable, as_pinned: Callable[[TomlTable], Pinned]) -> Pinned:
-        """Return a package as a requirement for pip; RequirementsError if it is not as its tool writes it."""
-        with self._as_written(f"package {package.get('name', '')}".strip()):
-            return as_pinned(package)
 
     @contextmanager
     def _as_written(self, key: str) -> Iterator[None]:
@@ -241,12 +237,13 @@ class PoetryLock(LockFile):
 
     @property
     def groups(self) -> frozenset[str]:
-        return canonical(group for package in self._tables("package") for group in package.get("groups", [])) - {"main"}
+        return canonical(group for package in self._packages for group in package.get("groups", [])) - {"main"}
 
     def packages(self, environment: Environment) -> Iterator[Pinned]:
-        for package in self._tables("package"):
-            if self._is_wanted(package, environment):
-                yield self._pinned(package, self._of)
+        for package in self._packages:
+            with self._as_written(f"package {package.get('name', '')}".strip()):
+                if self._is_wanted(package, environment):
+                    yield self._of(package)
 
     def _is_wanted(self, package: TomlTable, environment: Environment) -> bool:
         markers = package.get("markers", "")
@@ -294,13 +291,14 @@ class UvLock(LockFile):
         with self._as_written("package"):
             numbers = sorted(self._reached(environment))
         roots = self._roots()
-        for package in (self._tables("package")[number] for number in numbers):
-            if package not in roots and "virtual" not in package.get("source", {}):
-                yield self._pinned(package, self._of)
+        for package in (self._packages[number] for number in numbers):
+            with self._as_written(f"package {package.get('name', '')}".strip()):
+                if package not in roots and "virtual" not in package.get("source", {}):
+                    yield self._of(package)
 
     def _roots(self) -> list[TomlTable]:
         """Return the project, or for a workspace that is no project all its members and a root for its own groups."""
-        places = [(package, package.get("source", {})) for package in self._tables("package")]
+        places = [(package, package.get("source", {})) for package in self._packages]
         local = [(package, place) for package, place in places if any(key in place for key in FOLDERS)]
         project = [package for package, place in local if "." in place.values()]
         manifest = self.document.get("manifest")  # without one, nobody tells the members
@@ -314,7 +312,7 @@ class UvLock(LockFile):
 
     def _edges_of_line(self, line: TomlTable) -> Iterator[TomlTable]:
         """Yield an edge to each version that is locked for a requirement, with the markers of both."""
-        for package in self._tables("package"):
+        for package in self._packages:
             if package["name"] == line["name"]:
                 forks = " or ".join(f"({marker})" for marker in package.get("resolution-markers", []))
                 marker = " and ".join(f"({marker})" for marker in (line.get("marker"), forks) if marker)
@@ -322,17 +320,16 @@ class UvLock(LockFile):
 
     def _reached(self, environment: Environment) -> set[int]:
         """Return the indices of the packages that the roots need, directly or not."""
-        packages = self._tables("package")
         todo = [edge for root in self._roots() for edge in self._edges_of_root(root)]
         seen: set[tuple[int, str]] = set()
         while todo:
             edge = todo.pop()
             if self._holds(edge.get("marker", ""), {**environment, "extra": ""}):
-                number = _place_of(packages, edge)
+                number = self._place_of(edge)
                 new = {(number, extra) for extra in ("", *edge.get("extra", []))} - seen
                 seen |= new
                 for _, extra in new:
-                    package = packages[number]
+                    package = self._packages[number]
                     more = package.get("optional-dependencies", {}).get(extra, []) if extra else None
                     todo += package.get("dependencies", []) if more is None else more
         return {number for number, _ in seen}
@@ -359,15 +356,13 @@ class UvLock(LockFile):
                 return Pinned(name, self._at_place(name, source[kind], source.get("subdirectory")), sums)
         return Pinned(name, f"{name}=={package['version']}", sums, str(source.get("registry", "")))
 
-
-def _place_of(packages: Sequence[TomlTable], edge: TomlTable) -> int:
-    """Return the index of the package that an edge leads to: the first one that has all that the edge says of it."""
-    said = {key: edge[key] for key in ("name", "version", "source") if key in edge}
-    fitting = (number for number, package in enumerate(packages) if all(package.get(key) == said[key] for key in said))
-    number = next(fitting, None)
-    if number is None:
+    def _place_of(self, edge: TomlTable) -> int:
+        """Return the index of the package that an edge leads to: the first that has all that the edge says of it."""
+        said = {key: edge[key] for key in ("name", "version", "source") if key in edge}
+        for number, package in enumerate(self._packages):
+            if all(package.get(key) == said[key] for key in said):
+                return number
         raise LookupError(f"no package is {edge['name']}")
-    return number
 
 
 def kind_of(path: Path) -> type[LockFile] | None:
