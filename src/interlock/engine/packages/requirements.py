@@ -30,7 +30,8 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Return numbered lines without comments and blank lines; continued lines are joined at the first one's number."""
     joined: list[str] = []
     first = 1
-    for number, line in enumerate(text.splitlines(), 1):
+    # An empty line ends what the last one would continue.
+    for number, line in enumerate([*text.splitlines(), ""], 1):
         first = first if joined else number
         is_comment = COMMENT.match(line) is not None
         # A comment ends a continued line, whatever its last character.
@@ -41,9 +42,6 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         joined = []
         if whole:
             yield first, whole
-    rest = COMMENT.sub("", "".join(joined)).strip()
-    if rest:
-        yield first, rest
 
 
 def name_of_url(text: str) -> str:
