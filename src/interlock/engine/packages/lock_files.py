@@ -170,10 +170,10 @@ class PylockFile(LockFile):
         return canonical(self.lock.dependency_groups or [])
 
     def packages(self, environment: Environment) -> Iterator[Pinned]:
-        groups = [name for name in self.lock.dependency_groups or [] if canonicalize_name(name) in self.selection.groups]
+        named, default = self.lock.dependency_groups or [], self.lock.default_groups or []
+        groups = {name for name in named if canonicalize_name(name) in self.selection.groups}
         wanted: dict[str, str | frozenset[str]] = dict(environment)
-        wanted["extras"] = self.selection.extras
-        wanted["dependency_groups"] = frozenset([*groups, *(self.lock.default_groups or [])])
+        wanted |= {"extras": self.selection.extras, "dependency_groups": frozenset({*groups, *default})}
         for package in self.lock.packages:
             with self._as_written(f"package {package.name}"):
                 if package.marker is None or package.marker.evaluate(wanted, context="lock_file"):
