@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 from interlock.catalog.workloads import Benchmark
@@ -37,7 +36,7 @@ from tests.engine.packages.test_pip_report import GIT, archive, item, report
 from tests.fuzzing.damage import Form, Target, each, of_text
 from tests.measure.test_counts import REAL, bpf
 from tests.measure.test_services import BAD, DROPPED, GOOD, LATE, NONE, printed
-from tests.measure.test_stacks import DATA, FRAME
+from tests.measure.test_stacks import FRAME, PROBED
 
 
 def _pip(text: str) -> object:
@@ -138,28 +137,10 @@ def _interpreter(text: str) -> None:
             continue
 
 
-def _profiles() -> list[str]:
-    place = {
-        "phase": "work",
-        "stack": "1",
-        "acquires": 4,
-        "contended": 3,
-        "parked": 1,
-        "wait_ns": 30,
-        "max_wait_ns": 20,
-        "held": 4,
-        "held_ns": 8,
-        "max_held_ns": 5,
-    }
-    pause = {"phase": "work", "stack": "3", "pauses": 2, "stopping_ns": 3, "ns": 9, "max_ns": 6}
-    offsets = dict.fromkeys(stacks.OFFSETS, 8)
-    return [
-        REAL,
-        bpf(),
-        json.dumps({**DATA, "probed": ["PyMutex_Lock"], "acquires": [place], "pauses": [pause]}),
-        json.dumps({"offsets": offsets, "files": ["/usr/lib/libpython3.13.so"], "missing": ""}),
-        json.dumps([[FRAME[3], 12]]),
-    ]
+OFFSETS = json.dumps(
+    {"offsets": dict.fromkeys(stacks.OFFSETS, 8), "files": ["/usr/lib/libpython3.13.so"], "missing": ""}
+)
+PROFILES = [REAL, bpf(), json.dumps(PROBED), OFFSETS, json.dumps([[FRAME[3], 12]])]
 
 
 KERNEL = [
@@ -212,7 +193,7 @@ OUTPUTS = {
     "a process's output": Target(of_text(_said), lambda: SAID, Form.LINES),
     "an interpreter's facts": Target(of_text(image.parse_facts), lambda: ["version=3.13.1\nimplementation=cpython\nthread_flavour=pthread\ngil=on\noptimisation=-O3\nloaded_libraries=a b\nprefix=/usr\n"], refuses=(ValueError,)),
     "a load's and a benchmark tool's output": Target(each(*map(of_text, LOADS)), lambda: [GOOD, BAD, DROPPED, LATE, NONE, printed(), PYPERF, f"x\n{PYTEST}\ny", *SAID], Form.LINES),
-    "profilers' output": Target(each(*map(of_text, PROFILERS)), cache(_profiles), Form.LINES),
+    "profilers' output": Target(each(*map(of_text, PROFILERS)), lambda: PROFILES, Form.LINES),
     "the kernel's tables": Target(each(of_text(parse_cpu_used), of_text(parse_memory_bytes)), lambda: KERNEL),
     "logs of builds": Target(of_text(_logs), lambda: LOGS),
 }  # fmt: skip
