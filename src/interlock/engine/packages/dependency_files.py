@@ -83,8 +83,8 @@ class Dependencies:
                 raise RequirementsError(file=file, key="requires-python", found=problem, todo="Correct it.") from None
             if not is_for:
                 yield (
-                    f"{file} is for Python {python}, not for {version}: it cannot be installed there before that is "
-                    "changed. Its versions were chosen without this Python, and what it alone needs may be missing."
+                    f"{file} is for Python {python}, not for {version}: installers refuse it there. "
+                    "Before a move change that and lock again, which may choose other versions."
                 )
 
 
