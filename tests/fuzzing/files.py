@@ -20,13 +20,17 @@ from interlock.catalog.workloads import Workload, WorkloadFile
 from interlock.cli.options import parse_duration, split_names
 from interlock.engine.names import parse_registry
 from interlock.engine.packages import dependency_files, requirements
-from interlock.errors import SwapError
+from interlock.engine.packages.indexes import with_indexes
+from interlock.errors import RequirementsError, SwapError
 from interlock.fleet.ansible import parse_inventory
 from interlock.results.store import require_name
 from interlock.swap import files, image_names, variables
 from interlock.swap.writing import read_file
 from interlock.trial import options
+from interlock.untrusted import printable
 from tests.builders import ROOT
+from tests.engine.packages.test_indexes import LOCKS
+from tests.engine.packages.test_lock_files import PYPROJECT, environment
 from tests.fuzzing.damage import Form, Target, each, of_text
 from tests.swap.samples import PLAIN
 
@@ -67,6 +71,15 @@ def _requirements(text: str, _: Path) -> object:
     places = requirements.local_places(found, MOUNT)
     requirements.line_for(found, "numpy", "https://[::1/x.whl", places)
     return requirements.pip_lines(found.lines, places), [requirements.display_text(one) for one in found.lines]
+
+
+def _locked(text: str, _: Path) -> None:
+    """A lock file, or a project's, whichever the text is: what it asks for, and of which index."""
+    for name in (*LOCKS, PYPROJECT.name):
+        with contextlib.suppress(RequirementsError):
+            found = dependency_files.read([name], lambda _: text, lambda _: True).at(environment("3.9"))
+            said = "".join(with_indexes(found, {}).notes)
+            assert said == printable(said)
 
 
 @cache
@@ -221,6 +234,7 @@ FILES = {
             "a @ https://x/a-1.0-py3-none-any.whl#egg=a\n--find-links ./wheels\nfile:///x/b-1.tar.gz\n./wheels \\\n  # c\n",
         ],
     ),
+    "lock files and a project's": Target(_locked, lambda: [*LOCKS.values(), PYPROJECT.read_text(encoding="utf-8")]),
     "a variant's TOML": Target(_variant, _tomls("variants/*.toml")),
     "TOML of workloads, claims and tables": Target(
         each(

@@ -1,4 +1,4 @@
-# ruff: noqa: E501, RUF001  the texts are what others print
+# ruff: noqa: E501  the texts are what others print
 """What programs print: pip, interpreters, workloads, loads, profilers, builders, and the kernel in its files."""
 
 from __future__ import annotations
@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 from interlock.catalog.workloads import Benchmark
@@ -25,32 +24,26 @@ from interlock.measure.stacks import Work
 from interlock.results.profiles import CallCounts, PhaseCounts
 from interlock.trial.gil import gil_states
 from tests.builders import make_workload
+from tests.engine.packages.test_pip_output import (
+    CARGO_FAILED,
+    COMPILER_FAILED,
+    CONFLICT,
+    DENIED,
+    OLD_WHEEL_FAILED,
+    none_fits,
+)
+from tests.engine.packages.test_pip_report import GIT, archive, item, report
 from tests.fuzzing.damage import Form, Target, each, of_text
 from tests.measure.test_counts import REAL, bpf
 from tests.measure.test_services import BAD, DROPPED, GOOD, LATE, NONE, printed
-from tests.measure.test_stacks import DATA, FRAME
+from tests.measure.test_stacks import FRAME, PROBED
 
 
 def _pip(text: str) -> object:
     return pip_output.not_fetched(text), pip_output.last_words(text), pip_output.pip_version(text)
 
 
-@cache
-def _reports() -> list[str]:
-    item = {
-        "download_info": {"url": "https://x/a-1.whl", "archive_info": {"hashes": {"sha256": "0"}}},
-        "requested": True,
-        "metadata": {
-            "name": "a",
-            "version": "1",
-            "requires_dist": ["b>=1; python_version>'3'"],
-            "provides_extra": ["x"],
-        },
-    }
-    other = {**item, "metadata": {"name": "b", "version": "2"}, "requested_extras": ["y"]}
-    return [json.dumps({"version": "1", "install": [item, other], "environment": {"python_version": "3.13"}})]
-
-
+REPORT = report(item("a", archive("a-1.whl"), "b>=1; python_version>'3'"), item("b", GIT, requested_extras=["y"]))
 PROGRAM, COMMAND = Benchmark(name="add", metric=make_workload().benchmarks[0].metric), make_workload().benchmarks[0]
 SUITE, SCRIPT = (
     make_workload("mine", kind=kind, program="mine.py", metric=COMMAND.metric, benchmarks=[])
@@ -91,14 +84,8 @@ PYPERF = json.dumps(
 PYTEST = json.dumps(
     {"benchmarks": [{"fullname": "test_a.py::add", "stats": {"data": [0.1, 0.2], "iterations": 3}}]}, indent=4
 )
-PIP = [
-    "Collecting numpy==9\n  ERROR: Could not find a version that satisfies the requirement numpy==9 (from versions: 1.0, 2.0)\n"
-    "ERROR: No matching distribution found for numpy==9\n",
-    "  error: subprocess-exited-with-error\n  × Building wheel for x (pyproject.toml) did not run successfully.\n"
-    "  │ exit code: 1\n  ╰─> [1 lines of output]\n      error: no\n      [end of output]\n",
-    "pip 24.0 from /usr/lib/python3/dist-packages/pip (python 3.13)\nHTTP error 404 while getting https://x/y.whl\n",
-    "The conflict is caused by:\n    The user requested a==1\n    b 2 depends on a==2\n\nERROR: ResolutionImpossible: see\n",
-]
+VERSION = "pip 24.0 from /usr/lib/python3/dist-packages/pip (python 3.13)\n"
+PIP = [none_fits("numpy==9", "1.0, 2.0"), COMPILER_FAILED, OLD_WHEEL_FAILED, CARGO_FAILED, CONFLICT, DENIED, VERSION]
 
 
 def _figures(text: str) -> object:
@@ -150,28 +137,10 @@ def _interpreter(text: str) -> None:
             continue
 
 
-def _profiles() -> list[str]:
-    place = {
-        "phase": "work",
-        "stack": "1",
-        "acquires": 4,
-        "contended": 3,
-        "parked": 1,
-        "wait_ns": 30,
-        "max_wait_ns": 20,
-        "held": 4,
-        "held_ns": 8,
-        "max_held_ns": 5,
-    }
-    pause = {"phase": "work", "stack": "3", "pauses": 2, "stopping_ns": 3, "ns": 9, "max_ns": 6}
-    offsets = dict.fromkeys(stacks.OFFSETS, 8)
-    return [
-        REAL,
-        bpf(),
-        json.dumps({**DATA, "probed": ["PyMutex_Lock"], "acquires": [place], "pauses": [pause]}),
-        json.dumps({"offsets": offsets, "files": ["/usr/lib/libpython3.13.so"], "missing": ""}),
-        json.dumps([[FRAME[3], 12]]),
-    ]
+OFFSETS = json.dumps(
+    {"offsets": dict.fromkeys(stacks.OFFSETS, 8), "files": ["/usr/lib/libpython3.13.so"], "missing": ""}
+)
+PROFILES = [REAL, bpf(), json.dumps(PROBED), OFFSETS, json.dumps([[FRAME[3], 12]])]
 
 
 KERNEL = [
@@ -220,11 +189,11 @@ PROFILERS: tuple[Parser, ...] = (
 )
 OUTPUTS = {
     "pip's output": Target(of_text(_pip), lambda: PIP),
-    "pip's report": Target(of_text(pip_report.parse_report), _reports, Form.JSON),
+    "pip's report": Target(of_text(pip_report.parse_report), lambda: [REPORT], Form.JSON),
     "a process's output": Target(of_text(_said), lambda: SAID, Form.LINES),
     "an interpreter's facts": Target(of_text(image.parse_facts), lambda: ["version=3.13.1\nimplementation=cpython\nthread_flavour=pthread\ngil=on\noptimisation=-O3\nloaded_libraries=a b\nprefix=/usr\n"], refuses=(ValueError,)),
     "a load's and a benchmark tool's output": Target(each(*map(of_text, LOADS)), lambda: [GOOD, BAD, DROPPED, LATE, NONE, printed(), PYPERF, f"x\n{PYTEST}\ny", *SAID], Form.LINES),
-    "profilers' output": Target(each(*map(of_text, PROFILERS)), cache(_profiles), Form.LINES),
+    "profilers' output": Target(each(*map(of_text, PROFILERS)), lambda: PROFILES, Form.LINES),
     "the kernel's tables": Target(each(of_text(parse_cpu_used), of_text(parse_memory_bytes)), lambda: KERNEL),
     "logs of builds": Target(of_text(_logs), lambda: LOGS),
 }  # fmt: skip

@@ -139,19 +139,21 @@ def test_the_share_that_threads_wait_is_of_all_the_time_they_had() -> None:
     assert (unknown.threads, unknown.waiting_share) == (0, None)
 
 
-def test_acquires_of_equal_stacks_are_one_whose_maxima_are_not_added() -> None:
-    def place(stack: str, phase: str = "work") -> dict[str, Any]:
-        counts = {"acquires": 4, "contended": 3, "parked": 1, "wait_ns": 30, "max_wait_ns": 20}
-        return {"phase": phase, "stack": stack, **counts, "held": 4, "held_ns": 8, "max_held_ns": 5}
+def place(stack: str, phase: str = "work") -> dict[str, Any]:
+    counts = {"acquires": 4, "contended": 3, "parked": 1, "wait_ns": 30, "max_wait_ns": 20}
+    return {"phase": phase, "stack": stack, **counts, "held": 4, "held_ns": 8, "max_held_ns": 5}
 
-    pause = {"phase": "work", "stack": "3", "pauses": 2, "stopping_ns": 3, "ns": 9, "max_ns": 6}
-    data = {
-        **DATA,
-        "probed": ["PyMutex_Lock", "PyMutex_Lock"],
-        "acquires": [place("1"), place("2"), place("3", "end")],
-        "pauses": [pause],
-    }
-    found = stacks.acquisitions_of(work(data, line_12))
+
+PROBED = {
+    **DATA,
+    "probed": ["PyMutex_Lock", "PyMutex_Lock"],
+    "acquires": [place("1"), place("2"), place("3", "end")],
+    "pauses": [{"phase": "work", "stack": "3", "pauses": 2, "stopping_ns": 3, "ns": 9, "max_ns": 6}],
+}
+
+
+def test_acquires_of_equal_stacks_are_one_whose_maxima_are_not_added() -> None:
+    found = stacks.acquisitions_of(work(PROBED, line_12))
     (one,) = found.acquires
     assert (one.caller, one.acquires, one.contended, one.spun) == ("/app/a.py:12 f", 8, 6, 4)
     assert (one.wait_ns, one.max_wait_ns, one.held_ns, one.max_held_ns) == (60, 20, 16, 5)

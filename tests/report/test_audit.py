@@ -87,9 +87,24 @@ def test_in_the_table_who_switches_it_on_is_told_from_who_imports_that() -> None
     assert ["scrape", "1.0", "wheel,", "GIL", "on", "by", "lxml"] in lines
 
 
-def test_a_switcher_that_only_a_named_module_reaches_counts_as_well() -> None:
-    audit = make(free=[package("lxml")], further=[ModuleImport(module="app", gil_by="lxml.etree", gil_package="lxml")])
-    assert kinds(audit) == [(GIL_SWITCHED_ON, "lxml", True)]
+ALONE = VariantAudit(variant=CONTROL, outcome=OK, gil=Gil.ON, packages=[failed("x")])
+
+
+@pytest.mark.parametrize(
+    ("audit", "expected"),
+    [
+        (make(free=[package("lxml")], further=[USES]), [(GIL_SWITCHED_ON, "lxml", True)]),
+        (make(free=[broken("x")], control=[package("x")]), [(NOT_IMPORTABLE, "x", True)]),
+        (make(free=[], further=[ModuleImport(module="app", error="no")]), [(NOT_IMPORTABLE, "app", True)]),
+        (make(free=[package("x")], control=[failed("x")]), []),
+        (Audit(requirements=["r.txt"], control=CONTROL, variants=[ALONE]), [(NOT_INSTALLABLE, "x", True)]),
+    ],
+    ids=["a named module switches", "only the variant", "a named module", "only the control", "a control alone"],
+)
+def test_faults_of_the_audited_variants_count_and_those_of_the_control_if_it_is_alone(
+    audit: Audit, expected: list[tuple[str, str, bool]]
+) -> None:
+    assert kinds(audit) == expected
 
 
 def test_a_package_that_cannot_be_had_counts_even_if_the_control_has_it_not_either_which_is_said() -> None:
@@ -105,21 +120,6 @@ def test_a_module_that_the_control_cannot_import_either_is_shown_and_does_not_co
     assert kinds(audit) == [(NOT_IMPORTABLE, "django", False)]
     audits.require(audit)
     assert "ImportError: no" in shown(audit)
-
-
-def test_a_module_that_only_the_variant_cannot_import_counts() -> None:
-    assert kinds(make(free=[broken("x")], control=[package("x")])) == [(NOT_IMPORTABLE, "x", True)]
-    named = make(free=[], further=[ModuleImport(module="app", error="ImportError: no")])
-    assert kinds(named) == [(NOT_IMPORTABLE, "app", True)]
-
-
-def test_what_only_the_control_cannot_do_is_no_variants_problem() -> None:
-    assert audits.problems(make(free=[package("x")], control=[failed("x")])) == []
-
-
-def test_a_control_that_is_alone_is_the_audited_variant() -> None:
-    control = VariantAudit(variant=CONTROL, outcome=OK, gil=Gil.ON, packages=[failed("x")])
-    assert kinds(Audit(requirements=["r.txt"], control=CONTROL, variants=[control])) == [(NOT_INSTALLABLE, "x", True)]
 
 
 def test_a_variant_that_cannot_be_asked_does_not_pass_in_silence() -> None:
@@ -180,3 +180,10 @@ def test_a_gil_is_said_to_stay_off_with_what_was_not_tried() -> None:
     assert "3 extension modules" in audits.summary(audit.variants[0], audit)
     audit = make(free=[])
     assert "extension modules" not in audits.summary(audit.variants[0], audit)
+
+
+def test_a_note_stands_below_the_line_of_its_variant_and_the_gate_stays_open() -> None:
+    audit = make(free=[package("six")], control=[package("six")], notes=["uv.lock is for Python <3.13"])
+    audits.require(audit)
+    *_, line, note = shown(audit).splitlines()
+    assert (line.partition(":")[0], note.strip()) == (FREE, "note: uv.lock is for Python <3.13")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -127,7 +127,12 @@ def terminal(audit: Audit) -> RenderableType:
     for kind in dict.fromkeys(problem.fault.kind for problem in wrong):
         lines = [line for problem in wrong if problem.fault.kind == kind for line in _lines(problem, audit)]
         parts += [Text(kind, style="bold"), *lines, Text()]
-    return Group(*parts, *(Text(summary(variant, audit)) for variant in audit.variants))
+    for variant in audit.variants:
+        parts += [
+            Text(summary(variant, audit)),
+            *(Padding(Text(f"note: {note}"), (0, 0, 0, 2)) for note in variant.notes),
+        ]
+    return Group(*parts)
 
 
 def _lines(problem: Problem, audit: Audit) -> list[RenderableType]:
@@ -202,20 +207,17 @@ def _gil(variant: VariantAudit) -> str:
 
 def require(audit: Audit) -> None:
     """Raise AuditError if the audited variants have faults that count."""
-    subjects_of: dict[str, dict[str, list[str]]] = {}
+    variants_of: dict[str, dict[str, list[str]]] = {}
     for problem in problems(audit):
         if problem.counts:
-            subjects_of.setdefault(problem.fault.kind, {}).setdefault(problem.fault.subject, []).extend(
+            variants_of.setdefault(problem.fault.kind, {}).setdefault(problem.fault.subject, []).extend(
                 problem.variants
             )
-    if subjects_of:
-        parts = [f"{kind[0].lower()}{kind[1:]}: {_where(subjects)}" for kind, subjects in subjects_of.items()]
-        raise AuditError(
-            file=", ".join(audit.requirements),
-            found="; ".join(parts),
-            todo="The output has the reasons: require another version, or choose another variant with --variants.",
-        )
-
-
-def _where(subjects: Mapping[str, list[str]]) -> str:
-    return ", ".join(f"{subject} on {' and '.join(variants)}" for subject, variants in subjects.items())
+    parts = [
+        f"{kind[0].lower()}{kind[1:]}: "
+        + ", ".join(f"{subject} on {' and '.join(variants)}" for subject, variants in subjects.items())
+        for kind, subjects in variants_of.items()
+    ]
+    if parts:
+        todo = "The output has the reasons: require another version, or choose another variant with --variants."
+        raise AuditError(file=", ".join(audit.requirements), found="; ".join(parts), todo=todo)

@@ -51,6 +51,7 @@ class VariantAudit(Data):
     packages: list[PackageAudit] = []
     further: list[ModuleImport] = []  # modules that --import names
     untried: int = 0  # extension modules that were not imported, because others of their package took all the time
+    notes: list[str] = []  # what the files say that pip is not asked: another Python, an index that is not safe
 
     @property
     def every_import(self) -> list[ModuleImport]:

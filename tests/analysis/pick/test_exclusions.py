@@ -302,6 +302,7 @@ def test_a_package_without_a_wheel_is_a_risk_and_one_with_a_wheel_is_none() -> N
         name="orjson", version="3.11.0", requirement="requirements.txt:3 orjson", origin=Origin.BUILT, build_s=48.2
     )
     assert risks(audits=audited(wheel)) == []
+    assert risks(audits=audited(wheel, notes=["for another Python"])) == ["for another Python"]
     (risk,) = risks(audits=audited(wheel, built))
     assert "orjson 3.11.0 (requirements.txt:3 orjson)" in risk
     assert risk.endswith("48 s")

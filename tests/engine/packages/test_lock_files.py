@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from interlock.engine.packages import dependency_files
 from interlock.engine.packages.dependency_files import Dependencies
 from interlock.engine.packages.lock_files import Selection
+from interlock.engine.packages.pythons import allows
 from interlock.errors import RequirementsError
 
 LOCKS = Path(__file__).parents[2] / "corpus/locks"
@@ -88,6 +89,7 @@ def changed(folder: Path, file: Path, change: Callable[[str], str]) -> Path:
 
 
 UV, POETRY, PDM = FILES
+PYPROJECT = LOCKS / "uv/pyproject.toml"
 CLICK = '[[package]]\nname = "click"'
 IN_DEFAULT = '\\"default\\" in dependency_groups'
 
@@ -100,6 +102,7 @@ IN_DEFAULT = '\\"default\\" in dependency_groups'
         (UV, '{ name = "click" }', '{ name = "clack" }', "package"),
         (UV, '{ name = "click" }', '{ name = "click", marker = "no marker" }', "markers"),
         (UV, f'{CLICK}\nversion = "8.5.1"', CLICK, "package click"),
+        (UV, 'requires-python = ">=3.10"', 'requires-python = "new"', "requires-python"),
         (POETRY, 'lock-version = "2.1"', 'lock-version = "2.0"', "metadata.lock-version"),
         (POETRY, 'lock-version = "2.1"', 'lock-version = "3.0"', "metadata.lock-version"),
         (POETRY, f'{CLICK}\nversion = "8.5.1"', CLICK, "package click"),
@@ -256,16 +259,43 @@ def test_an_extra_can_take_the_place_of_what_is_there_without_it(
     assert asked(tmp_path / "poetry.lock", Selection.of(extras, []), environment("3.14")) == expected
 
 
-@pytest.mark.parametrize("file", [UV, PDM], ids=lambda file: file.parent.name)
-def test_a_lock_for_another_python_lacks_the_sums_of_this_ones_wheels(tmp_path: Path, file: Path) -> None:
-    copy = changed(
-        tmp_path, file, lambda text: text.replace('requires-python = ">=3.10"', 'requires-python = "==3.13.*"')
-    )
-    for version, is_hashed in (("3.13", True), ("3.14", False)):
-        assert read(copy).at(environment(version)).hashed == is_hashed
-    assert {line.text for line in read(copy).at(environment("3.14")).lines} == asked(
+@pytest.mark.parametrize("file", [*FILES, PYPROJECT], ids=lambda file: file.parent.name + file.suffix)
+def test_a_file_for_another_python_says_so_and_may_lack_the_sums_of_this_ones_wheels(
+    tmp_path: Path, file: Path
+) -> None:
+    old, new = (f'python{"-versions" if file is POETRY else ""} = "{text}"\n' for text in (">=3.10", ">=3.10,<3.14"))
+    copy = changed(tmp_path, file, lambda text: new.join(text.rsplit(old, 1) if file is POETRY else text.split(old, 1)))
+    inside, outside = (read(copy).at(environment(version)) for version in ("3.13", "3.14"))
+    assert (inside.hashed, outside.hashed) == {PYPROJECT: (False, False), POETRY: (True, True)}.get(file, (True, False))
+    assert inside.notes == []
+    (note,) = outside.notes
+    assert note.startswith(f"{copy} is for Python >=3.10,<3.14, not for 3.14.1: ")
+    assert {line.text.partition(" --hash")[0] for line in outside.lines} == asked(
         file, SELECTIONS["none"], environment("3.14")
     )
+
+
+@pytest.mark.parametrize(
+    ("python", "has", "has_not"),
+    [
+        ("", ["2.7.18", "3.15.0b1"], []),
+        (">=3.10,<3.14", ["3.13.2"], ["3.14.0", "3.14.0b1", "3.9.1"]),
+        (">=3.15", ["3.15.0b1", "3.15.0a7+"], ["3.14.9"]),
+        ("==3.13.*", ["3.13.0rc1"], ["3.14.0"]),
+        ("^3.10", ["3.14.1"], ["3.9.9", "4.0.0"]),
+        ("~3.11", ["3.11.4"], ["3.12.0"]),
+        ("~3.11.2", ["3.11.4"], ["3.11.1", "3.12.0"]),
+        ("~3", ["3.14.0"], ["2.7.0"]),
+        ("~=3.11", ["3.14.0"], ["3.10.0"]),
+        ("3.12.*", ["3.12.4"], ["3.13.0"]),
+        ("*", ["2.7.18"], []),
+        (">= 3.8 <3.9 || >=3.10.*, != 3.11.*", ["3.8.1", "3.12.0"], ["3.9.1", "3.11.1"]),
+    ],
+)
+def test_a_range_of_pythons_is_read_in_the_words_of_pep_440_and_of_poetry(
+    python: str, has: list[str], has_not: list[str]
+) -> None:
+    assert [version for version in (*has, *has_not) if allows(python, version)] == has
 
 
 # As pip 26.3 writes it, but for the URL and the sum.

@@ -158,6 +158,7 @@ Building wheels for collected packages: toy
 Failed to build toy
 ERROR: Failed to build one or more wheels
 """
+CUT = "xxxx\n      RuntimeError: it was loud\n      [end of output]\n\nerror: subprocess-exited-with-error\n"
 
 
 def none_fits(wanted: str, versions: str, before: str = "") -> str:
@@ -183,8 +184,19 @@ def none_fits(wanted: str, versions: str, before: str = "") -> str:
             "Could not find a version that satisfies the requirement torch==2.7.0 (from versions: 2.9.0, 2.15.0) / "
             "No matching distribution found for torch==2.7.0",
         ),
+        (COMPILER_FAILED, "toy.c:2:10: fatal error: mysql/mysql.h: No such file or directory"),
+        (CARGO_FAILED, "orjson v3.13.0 does not support free-threaded Python"),
+        (ASKED_FOR_A_TOOL, "Error: pg_config executable not found."),
+        (CUT, "RuntimeError: it was loud"),
+        ("one\n\ntwo\nthree\n", "two / three"),
+        ("chatter\nERROR: Cannot find command 'git'\n[notice] A new release\n", "Cannot find command 'git'"),
+        ("", ""),
+        ("x" * 10_000, "x" * 397 + "..."),
     ],
-    ids=["backend", "old set-up", "old wheel", "conflict", "no version"],
+    ids=[
+        *("backend", "old set-up", "old wheel", "conflict", "no version", "compiler", "cargo", "tool"),
+        *("without its beginning", "of no known form", "of pip alone", "nothing", "long"),
+    ],
 )
 def test_the_lines_that_say_why_are_quoted(output: str, words: str) -> None:
     assert last_words(output) == words
@@ -217,39 +229,10 @@ def test_a_page_that_an_index_did_not_give_is_quoted_from_the_log(log: str, word
     assert f"{not_fetched(log)} ".endswith(words)
 
 
-def test_of_a_compilers_words_its_first_error_counts() -> None:
-    assert last_words(COMPILER_FAILED) == "toy.c:2:10: fatal error: mysql/mysql.h: No such file or directory"
-
-
-def test_of_the_words_of_those_who_call_compilers_the_cause_counts() -> None:
-    assert last_words(CARGO_FAILED) == "orjson v3.13.0 does not support free-threaded Python"
-    assert last_words(ASKED_FOR_A_TOOL) == "Error: pg_config executable not found."
-
-
-def test_without_a_known_form_the_last_lines_count() -> None:
-    assert last_words("one\n\ntwo\nthree\n") == "two / three"
-    assert (
-        last_words("chatter\nERROR: Cannot find command 'git'\n[notice] A new release\n") == "Cannot find command 'git'"
-    )
-    assert last_words("") == ""
-
-
-def test_of_an_output_whose_beginning_is_cut_the_programs_words_count_and_not_pips() -> None:
-    cut = "xxxx\n      RuntimeError: it was loud\n      [end of output]\n\nerror: subprocess-exited-with-error\n"
-    assert last_words(cut) == "RuntimeError: it was loud"
-
-
-def test_last_words_are_short() -> None:
-    assert len(last_words("x" * 10_000)) == 400
-
-
 def test_pips_version_is_read_or_there_is_no_pip() -> None:
     assert pip_version("pip 25.1.1 from /usr/local/lib (python 3.13)") == (25, 1)
-    assert pip_version("/usr/local/bin/python: No module named pip") is None
-
-
-def test_a_version_of_thousands_of_digits_is_none() -> None:
-    assert pip_version(f"pip {'9' * 5000}.1") is None
+    for other in ("/usr/local/bin/python: No module named pip", f"pip {'9' * 5000}.1"):
+        assert pip_version(other) is None
 
 
 @pytest.mark.parametrize(

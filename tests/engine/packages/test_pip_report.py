@@ -9,6 +9,8 @@ from packaging.markers import default_environment
 
 from interlock.engine.packages.pip_report import needed_by, parse_report
 
+GIT = {"url": "https://example.org/p.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}, "subdirectory": "python"}
+
 
 def item(name: str, info: dict[str, Any], *requires: str, **more: Any) -> dict[str, Any]:
     metadata = {"name": name, "version": "1.0", "requires_dist": list(requires)}
@@ -38,14 +40,8 @@ def test_a_wheel_at_an_address_with_a_query_is_a_wheel() -> None:
 
 
 def test_a_folder_and_a_repository_may_change_and_are_not_lasting() -> None:
-    git = {
-        "url": "https://example.org/p.git",
-        "vcs_info": {"vcs": "git", "commit_id": "abc"},
-        "subdirectory": "python",
-    }
-    folder, repository = parse_report(
-        report(item("foo", {"url": "file:///audit/local/0", "dir_info": {}}), item("bar", git))
-    )
+    local = {"url": "file:///audit/local/0", "dir_info": {}}
+    folder, repository = parse_report(report(item("foo", local), item("bar", GIT)))
     assert (folder.spec, folder.lasting) == ("foo @ file:///audit/local/0", False)
     assert repository.spec == "bar @ git+https://example.org/p.git@abc#subdirectory=python"
     assert not repository.lasting

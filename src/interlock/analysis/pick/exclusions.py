@@ -258,6 +258,7 @@ def _dependency_risks(evidence: Evidence, label: str, audit: VariantAudit | None
         back = ", and one may switch the GIL back on" if evidence.gil(label) is Gil.OFF else ""
         yield f"your dependencies are not tested on it{back}: add `--needs requirements.txt`"
         return
+    yield from audit.notes
     for package in audit.packages:
         if package.origin is Origin.BUILT:
             seconds = "" if package.build_s is None else f" in {package.build_s:.0f} s"

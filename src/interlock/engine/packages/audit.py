@@ -22,10 +22,11 @@ from interlock.catalog.variants import Gil
 from interlock.engine.client import engine_errors
 from interlock.engine.packages import pip_container, remedies
 from interlock.engine.packages.dependency_files import Dependencies
+from interlock.engine.packages.indexes import with_indexes
 from interlock.engine.packages.lock_files import Environment
 from interlock.engine.packages.pip_container import AUDIT, PipContainer, PipSettings, ensure_builder, gather
 from interlock.engine.packages.pip_output import LEAST_PIP, failure
-from interlock.engine.packages.requirements import display_text
+from interlock.engine.packages.requirements import Requirements, display_text
 from interlock.engine.packages.resolving import Resolution, Resolver, Unmet, Wheel, WheelBuilder
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import leftovers
@@ -302,10 +303,7 @@ def audit(  # noqa: PLR0913, PLR0917  the engine, the project, and what is asked
     reached, RequirementsError if a file that a line names cannot be read, or lies outside of the user's folder. All
     containers and volumes but the cache are removed afterwards, also after an interruption.
     """
-    asked = wanted.here()
-    asked.require_allowed()
-    settings = gather(asked.variables, [*asked.options, *(line.text for line in asked.lines)])
-    return [_audit_one(_Task(client, catalog, root, image, wanted, settings, on_step)) for image in images]
+    return [_audit_one(_Task(client, catalog, root, image, wanted, on_step)) for image in images]
 
 
 @dataclass(frozen=True)
@@ -315,7 +313,6 @@ class _Task:
     root: Path
     image: Built
     wanted: Dependencies
-    settings: PipSettings
     on_step: OnStep
 
     def step(self, text: str) -> None:
@@ -344,24 +341,32 @@ def _work(task: _Task, owner: str) -> VariantAudit:
     if unsupported:
         outcome = Outcome(state=State.UNSUPPORTED, reason=unsupported)
         return VariantAudit(variant=variant.name, outcome=outcome)
+    asked, settings = _asked(task.wanted.at(_environment(own)))
     task.step("preparing the builder")
     builder_id = ensure_builder(task.client, task.root, task.image, task.catalog)
-    inside = pip_container.open_builder(task.client, owner, builder_id, task.settings, fetches=True)
-    asked = task.wanted.at(_environment(inside))
-    asked.require_allowed()
+    inside = pip_container.open_builder(task.client, owner, builder_id, settings, fetches=True)
     resolver = Resolver(inside, asked, task.step)
     resolution = resolver.resolve()
     releases = _releases_with_wheels(task, inside, resolution, resolver.options())
 
     def open_another() -> pip_container.PipContainer:
-        another = pip_container.open_builder(task.client, owner, builder_id, task.settings)
+        another = pip_container.open_builder(task.client, owner, builder_id, settings)
         resolver.bring(another)
         return another
 
     kept = pip_container.open_kept_wheels(task.client, owner, builder_id)
     wheel_builder = WheelBuilder(inside, open_another, kept, own, resolver.options(), builder_id, task.step)
     wheels = wheel_builder.get([package for package, _ in resolution.packages])
-    return _install_and_import(task, own, replace(resolution, releases=releases), wheels)
+    found = _install_and_import(task, own, replace(resolution, releases=releases), wheels)
+    return found.model_copy(update={"notes": asked.notes})
+
+
+def _asked(wanted: Requirements) -> tuple[Requirements, PipSettings]:
+    """Return what pip is asked for, and its settings, with the passwords of the places that are named alone."""
+    wanted.require_allowed()
+    places = [place for line in wanted.lines for place in (line.text, line.index)]
+    settings = gather(wanted.variables, [*wanted.options, *places])
+    return with_indexes(wanted, settings.environment), settings
 
 
 def _releases_with_wheels(

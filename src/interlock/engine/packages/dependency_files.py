@@ -28,6 +28,7 @@ from interlock.engine.packages.lock_files import (
     line_number,
     wrong,
 )
+from interlock.engine.packages.pythons import allows
 from interlock.engine.packages.requirements import Exists, Reader, ReadText, Requirements
 from interlock.errors import RequirementsError, nearest
 
@@ -44,6 +45,7 @@ class Dependencies:
     files: list[str]  # as the user named them
     reader: Reader
     locks: list[LockFile] = field(default_factory=list)
+    pythons: dict[str, str] = field(default_factory=dict)  # the versions of Python that each file is for
     modules: list[str] = field(default_factory=list)  # further modules to import, from --import
 
     def at(self, environment: Environment) -> Requirements:
@@ -61,14 +63,29 @@ class Dependencies:
         pip checks hashes for all lines or for none. So all are left out if a line names what has none; those of lock
         files also if any other line has none.
         """
-        own = self.reader.read
+        own, notes = self.reader.read, list(self._excluded(environment))
         lines, locked = own.lines, [line for lock in self.locks for line in lock.lines(self.reader, environment)]
         every = [*lines, *locked]
         if any(line.has_no_sum for line in every) and "--require-hashes" not in own.options:
             lines = [line.unhashed() for line in lines]
         if any("--hash" not in line.text for line in every):
             locked = [line.unhashed() for line in locked]
-        return replace(own, lines=[*lines, *locked])
+        return replace(own, lines=[*lines, *locked], notes=notes)
+
+    def _excluded(self, environment: Environment) -> Iterator[str]:
+        """Yield a note on each file that is not for this Python."""
+        version = environment["python_full_version"]
+        for file, python in self.pythons.items():
+            try:
+                is_for = allows(python, version)
+            except ValueError:
+                problem = f"'{python}' is no range of versions of Python"
+                raise RequirementsError(file=file, key="requires-python", found=problem, todo="Correct it.") from None
+            if not is_for:
+                yield (
+                    f"{file} is for Python {python}, not for {version}: installers refuse it there. "
+                    "Before a move change that and lock again, which may choose other versions."
+                )
 
 
 def read(
@@ -79,17 +96,19 @@ def read(
     `exists` distinguishes a path from a package's name. Paths are allowed below the current folder and the files' own.
     """
     reader, locks = Reader(read_text, exists, [Path(), *(Path(name).parent for name in names)]), list[LockFile]()
-    extras, groups = set[str](), set[str]()
+    extras, groups, pythons = set[str](), set[str](), dict[str, str]()
     for path in map(Path, names):
         if path.name == PYPROJECT:
             text = reader.text(path, "")
             project = _Project(path, text, _toml(path, text), selection)
             project.add_to(reader)
+            pythons[str(path)] = project.python
             extras |= canonical(project.extras)
             groups |= canonical(project.groups)
         elif lock_file := kind_of(path):
             text = reader.text(path, "")
             locks.append(lock_file(path, text, _toml(path, text), selection))
+            pythons[str(path)] = locks[-1].python
             of_lock, groups_of_lock = locks[-1].choices()
             extras |= of_lock
             groups |= groups_of_lock
@@ -102,7 +121,7 @@ def read(
         for name in sorted(wanted - known):
             problem, todo = f"there is no {kind} '{name}'", nearest(name, known)
             raise RequirementsError(file=", ".join(names), key=f"--{kind}", found=problem, todo=todo)
-    read_all = Dependencies(list(names), reader, locks)
+    read_all = Dependencies(list(names), reader, locks, pythons)
     # `here` reads the lock files now, so that what is wrong with them is said before anything is started.
     if not read_all.here().lines and not locks:
         todo = "Add requirements, or name another file."
@@ -126,6 +145,10 @@ class _Project:
     text: str
     document: dict[str, Any]
     selection: Selection
+
+    @property
+    def python(self) -> str:
+        return str(self._table("project").get("requires-python", ""))
 
     @property
     def extras(self) -> dict[str, Any]:

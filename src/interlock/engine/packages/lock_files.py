@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +17,9 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from packaging.markers import Marker
 from packaging.pylock import Package, Pylock, PylockValidationError, is_valid_pylock_path
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from interlock.engine.packages.pythons import allows
 from interlock.engine.packages.requirements import Line, Reader
 from interlock.errors import RequirementsError
 
@@ -73,6 +73,7 @@ class Pinned:
     name: str
     text: str
     sums: Sequence[str] = ()
+    index: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ class LockFile(ABC):
     text: str
     document: TomlTable
     selection: Selection
+
+    @property
+    def python(self) -> str:
+        """Return the versions of Python that it is for."""
+        return str(self.document.get("requires-python", ""))
 
     @property
     @abstractmethod
@@ -103,28 +109,28 @@ class LockFile(ABC):
 
     def lines(self, reader: Reader, environment: Environment) -> list[Line]:
         """Return what is wanted in an environment as lines for pip; RequirementsError for what is wrong."""
-        lines, is_for = [], self._is_for(environment)
+        lines, has_sums = [], self._has_sums(environment)
         for package in self.packages(environment):
-            hashes = "".join(f" --hash={each}" for each in dict.fromkeys(package.sums if is_for else ()))
+            hashes = "".join(f" --hash={each}" for each in dict.fromkeys(package.sums if has_sums else ()))
             number = line_number(self.text, f'\nname = "{package.name}"')
-            lines.append(reader.requirement(Line(f"{package.text}{hashes}", str(self.path), number)))
+            line = Line(f"{package.text}{hashes}", str(self.path), number, index=package.index)
+            lines.append(reader.requirement(line))
         return lines
 
-    def _is_for(self, environment: Environment) -> bool:
-        """Return whether this Python is one that it is locked for; of wheels for others, uv leaves out the sums."""
-        with self._as_written("requires-python"):
-            allowed = SpecifierSet(str(self.document.get("requires-python", "")))
-            return allowed.contains(environment["python_full_version"].rstrip("+"), prereleases=True)
+    def _has_sums(self, environment: Environment) -> bool:
+        """Return whether it has the sums of this Python's wheels; uv leaves out those for a Python it is not for."""
+        return allows(self.python, environment["python_full_version"])
 
     def _at_place(self, name: str, place: str, subdirectory: str | None = None) -> str:
         """Return a requirement at a URL, or at a path, which is relative to the lock file's folder."""
         where = place if urlsplit(place).scheme else f"file:{quote(str(self.path.parent / place))}"
         return f"{name} @ {where}" + (f"#subdirectory={subdirectory}" if subdirectory else "")
 
-    def _tables(self, key: str) -> list[TomlTable]:
-        value = self.document.get(key, [])
+    @cached_property
+    def _packages(self) -> list[TomlTable]:
+        value = self.document.get("package", [])
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise wrong(self.path, key, f"found {value!r}", TO_LOCK_AGAIN)
+            raise wrong(self.path, "package", f"found {value!r}", TO_LOCK_AGAIN)
         return value
 
     def _holds(self, marker: str, environment: Mapping[str, str | frozenset[str]]) -> bool:
@@ -133,11 +139,6 @@ class LockFile(ABC):
         except (ValueError, TypeError) as error:
             said = str(error).splitlines()[0]
             raise wrong(self.path, "markers", f"'{marker}' is not a marker ({said})", TO_LOCK_AGAIN) from None
-
-    def _pinned(self, package: TomlTable, as_pinned: Callable[[TomlTable], Pinned]) -> Pinned:
-        """Return a package as a requirement for pip; RequirementsError if it is not as its tool writes it."""
-        with self._as_written(f"package {package.get('name', '')}".strip()):
-            return as_pinned(package)
 
     @contextmanager
     def _as_written(self, key: str) -> Iterator[None]:
@@ -169,11 +170,10 @@ class PylockFile(LockFile):
         return canonical(self.lock.dependency_groups or [])
 
     def packages(self, environment: Environment) -> Iterator[Pinned]:
-        named = [*(self.lock.dependency_groups or []), *(self.lock.default_groups or [])]
-        default = set(self.lock.default_groups or [])
-        groups = {name for name in named if name in default or canonicalize_name(name) in self.selection.groups}
+        named, default = self.lock.dependency_groups or [], self.lock.default_groups or []
+        groups = {name for name in named if canonicalize_name(name) in self.selection.groups}
         wanted: dict[str, str | frozenset[str]] = dict(environment)
-        wanted |= {"extras": self.selection.extras, "dependency_groups": frozenset(groups)}
+        wanted |= {"extras": self.selection.extras, "dependency_groups": frozenset({*groups, *default})}
         for package in self.lock.packages:
             with self._as_written(f"package {package.name}"):
                 if package.marker is None or package.marker.evaluate(wanted, context="lock_file"):
@@ -197,7 +197,8 @@ class PylockFile(LockFile):
         # pip and `uv pip compile` lock the wheel for their own interpreter alone: another's has another sum.
         if len(wheels) == 1 and not wheels[0].filename.endswith("-any.whl"):
             hashes = []
-        return Pinned(name, f"{name}=={package.version}", [each for by_kind in hashes for each in _sums(by_kind)])
+        sums = [each for by_kind in hashes for each in _sums(by_kind)]
+        return Pinned(name, f"{name}=={package.version}", sums, package.index or "")
 
 
 def _sums(hashes: Mapping[str, str]) -> list[str]:
@@ -223,17 +224,25 @@ class PoetryLock(LockFile):
             raise wrong(self.path, "metadata.lock-version", problem, todo)
 
     @property
+    def python(self) -> str:
+        return str(self.document["metadata"].get("python-versions", ""))
+
+    def _has_sums(self, environment: Environment) -> bool:
+        return True
+
+    @property
     def extras(self) -> frozenset[str]:
         return canonical(self.document.get("extras", {}))
 
     @property
     def groups(self) -> frozenset[str]:
-        return canonical(group for package in self._tables("package") for group in package.get("groups", [])) - {"main"}
+        return canonical(group for package in self._packages for group in package.get("groups", [])) - {"main"}
 
     def packages(self, environment: Environment) -> Iterator[Pinned]:
-        for package in self._tables("package"):
-            if self._is_wanted(package, environment):
-                yield self._pinned(package, self._of)
+        for package in self._packages:
+            with self._as_written(f"package {package.get('name', '')}".strip()):
+                if self._is_wanted(package, environment):
+                    yield self._of(package)
 
     def _is_wanted(self, package: TomlTable, environment: Environment) -> bool:
         markers = package.get("markers", "")
@@ -255,7 +264,7 @@ class PoetryLock(LockFile):
                 return Pinned(name, self._at_place(name, place, source.get("subdirectory")))
             case "directory" | "url" | "file":
                 return Pinned(name, self._at_place(name, source["url"], source.get("subdirectory")), sums)
-        return Pinned(name, f"{name}=={package['version']}", sums)
+        return Pinned(name, f"{name}=={package['version']}", sums, str(source.get("url", "")))
 
 
 @dataclass(frozen=True)
@@ -281,13 +290,14 @@ class UvLock(LockFile):
         with self._as_written("package"):
             numbers = sorted(self._reached(environment))
         roots = self._roots()
-        for package in (self._tables("package")[number] for number in numbers):
-            if package not in roots and "virtual" not in package.get("source", {}):
-                yield self._pinned(package, self._of)
+        for package in (self._packages[number] for number in numbers):
+            with self._as_written(f"package {package.get('name', '')}".strip()):
+                if package not in roots and "virtual" not in package.get("source", {}):
+                    yield self._of(package)
 
     def _roots(self) -> list[TomlTable]:
         """Return the project, or for a workspace that is no project all its members and a root for its own groups."""
-        places = [(package, package.get("source", {})) for package in self._tables("package")]
+        places = [(package, package.get("source", {})) for package in self._packages]
         local = [(package, place) for package, place in places if any(key in place for key in FOLDERS)]
         project = [package for package, place in local if "." in place.values()]
         manifest = self.document.get("manifest")  # without one, nobody tells the members
@@ -301,7 +311,7 @@ class UvLock(LockFile):
 
     def _edges_of_line(self, line: TomlTable) -> Iterator[TomlTable]:
         """Yield an edge to each version that is locked for a requirement, with the markers of both."""
-        for package in self._tables("package"):
+        for package in self._packages:
             if package["name"] == line["name"]:
                 forks = " or ".join(f"({marker})" for marker in package.get("resolution-markers", []))
                 marker = " and ".join(f"({marker})" for marker in (line.get("marker"), forks) if marker)
@@ -309,17 +319,16 @@ class UvLock(LockFile):
 
     def _reached(self, environment: Environment) -> set[int]:
         """Return the indices of the packages that the roots need, directly or not."""
-        packages = self._tables("package")
         todo = [edge for root in self._roots() for edge in self._edges_of_root(root)]
         seen: set[tuple[int, str]] = set()
         while todo:
             edge = todo.pop()
             if self._holds(edge.get("marker", ""), {**environment, "extra": ""}):
-                number = _place_of(packages, edge)
+                number = self._place_of(edge)
                 new = {(number, extra) for extra in ("", *edge.get("extra", []))} - seen
                 seen |= new
                 for _, extra in new:
-                    package = packages[number]
+                    package = self._packages[number]
                     more = package.get("optional-dependencies", {}).get(extra, []) if extra else None
                     todo += package.get("dependencies", []) if more is None else more
         return {number for number, _ in seen}
@@ -344,17 +353,15 @@ class UvLock(LockFile):
         for kind in ("url", "path", "directory", "editable"):
             if kind in source:
                 return Pinned(name, self._at_place(name, source[kind], source.get("subdirectory")), sums)
-        return Pinned(name, f"{name}=={package['version']}", sums)
+        return Pinned(name, f"{name}=={package['version']}", sums, str(source.get("registry", "")))
 
-
-def _place_of(packages: Sequence[TomlTable], edge: TomlTable) -> int:
-    """Return the index of the package that an edge leads to: the first one that has all that the edge says of it."""
-    said = {key: edge[key] for key in ("name", "version", "source") if key in edge}
-    fitting = (number for number, package in enumerate(packages) if all(package.get(key) == said[key] for key in said))
-    number = next(fitting, None)
-    if number is None:
+    def _place_of(self, edge: TomlTable) -> int:
+        """Return the index of the package that an edge leads to: the first that has all that the edge says of it."""
+        said = {key: edge[key] for key in ("name", "version", "source") if key in edge}
+        for number, package in enumerate(self._packages):
+            if all(package.get(key) == said[key] for key in said):
+                return number
         raise LookupError(f"no package is {edge['name']}")
-    return number
 
 
 def kind_of(path: Path) -> type[LockFile] | None:

@@ -30,7 +30,8 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Return numbered lines without comments and blank lines; continued lines are joined at the first one's number."""
     joined: list[str] = []
     first = 1
-    for number, line in enumerate(text.splitlines(), 1):
+    # An empty line ends what the last one would continue.
+    for number, line in enumerate([*text.splitlines(), ""], 1):
         first = first if joined else number
         is_comment = COMMENT.match(line) is not None
         # A comment ends a continued line, whatever its last character.
@@ -41,9 +42,6 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         joined = []
         if whole:
             yield first, whole
-    rest = COMMENT.sub("", "".join(joined)).strip()
-    if rest:
-        yield first, rest
 
 
 def name_of_url(text: str) -> str:
@@ -122,6 +120,12 @@ class Line:
     number: int
     name: str = ""  # canonical; empty if only a build can tell it
     path: Path | None = None
+    index: str = ""  # that its lock names
+
+    @property
+    def is_direct(self) -> bool:
+        """Return whether it names a place, so that no index is asked."""
+        return self.path is not None or "://" in self.text
 
     @property
     def has_no_sum(self) -> bool:
@@ -156,6 +160,7 @@ class Requirements:
     options: list[str] = field(default_factory=list)  # for all lines, in pip's syntax
     links: list[Path] = field(default_factory=list)  # paths of this machine that --find-links names
     refused: list[RequirementsError] = field(default_factory=list)  # what a package's build may not be given
+    notes: list[str] = field(default_factory=list)  # what the user is to know of these files and this variant
 
     def require_allowed(self) -> None:
         """Raise the first error of what a package's build may not be given."""

@@ -75,18 +75,15 @@ class Resolution:
         A public index may have another project of the same name.
         """
         sources = [(package, line) for package, line in self.packages if package.from_index_as_source]
-        lacking = {package.key: package.version for package, line in sources if not _is_direct(line)}
-        return lacking | {unmet.name: unmet.pinned for unmet in self.failures if not _is_direct(unmet.line)}
+        lacking = {package.key: package.version for package, line in sources if not (line and line.is_direct)}
+        failed = [unmet for unmet in self.failures if not (unmet.line and unmet.line.is_direct)]
+        return lacking | {unmet.name: unmet.pinned for unmet in failed}
 
     def line(self, key: str) -> Line | None:
         return next(line for package, line in self.packages if package.key == key)
 
     def needed_by(self, key: str) -> list[str]:
         return needed_by([package for package, _ in self.packages], key)
-
-
-def _is_direct(line: Line | None) -> bool:
-    return line is not None and (line.path is not None or "://" in line.text)
 
 
 class Resolver:
