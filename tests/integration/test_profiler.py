@@ -20,14 +20,14 @@ from interlock.engine.run import execution, profiler
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import EngineError, TracerError
 from interlock.measure import probes, processes, profiling
-from interlock.measure.cells import Cell, open_session
+from interlock.measure.cells import open_session
 from interlock.measure.counts import parse_bpf, parse_strace
 from interlock.measure.probes import best_probe
 from interlock.results.experiments import Subject
 from interlock.results.profiles import BenchmarkProfile, Method, PhaseCounts, Probe
 from tests.builders import make_resources
 from tests.integration.images import QUICK, Images
-from tests.integration.resources import said, start
+from tests.integration.resources import cell_of, said, start, subject_of
 
 OWNER = f"test-profiler-{os.getpid()}"
 TRUTH = "/interlock/workloads/truth"
@@ -282,7 +282,7 @@ def test_each_probe_finds_the_same_futex_calls_per_unit_of_work(
     client: Any, built: Images, volume: str, instruments_image: str, method: Method
 ) -> None:
     workspace = ContainerWorkspace(client, OWNER, instruments_image, volume)
-    profile = profiled_wakes(workspace, built[QUICK].image_id, method)
+    profile = profiled_wakes(workspace, subject_of(built[QUICK]), method)
     # A run of its own is deducted for the start: a handful of calls either way.
     assert profile.futex_per_unit == pytest.approx(1, abs=0.01)
     if method is Method.BPF:
@@ -290,17 +290,12 @@ def test_each_probe_finds_the_same_futex_calls_per_unit_of_work(
     assert profile.method is method
 
 
-def profiled_wakes(workspace: ContainerWorkspace, image_id: str | None, method: Method) -> BenchmarkProfile:
+def profiled_wakes(workspace: ContainerWorkspace, subject: Subject, method: Method) -> BenchmarkProfile:
     """The profile of the one benchmark, in a cell of an experiment."""
     workload = Workload.model_validate({**tomllib.loads(WORKLOAD), "name": "wakes"})
     resources = make_resources(workspace=workspace, probe=Probe(method=method), programs=frozenset({"wakes.py"}))
-    subject = Subject(variant=QUICK, image_id=image_id)
-    with open_session(resources, workload) as session:
-        cell = Cell(session, subject)
-        try:
-            profiling.profile_cells(session, [cell])
-        finally:
-            cell.close()
+    with open_session(resources, workload) as session, cell_of(session, subject) as cell:
+        profiling.profile_cells(session, [cell])
     assert cell.profile_problem == ""
     profile = cell.tracks["both"].profile
     assert profile is not None

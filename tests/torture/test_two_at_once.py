@@ -33,6 +33,7 @@ from tests.torture.experiments import (
     owners_of,
     sentences,
     values_of,
+    wait_for,
 )
 
 pytestmark = [pytest.mark.usefixtures("built"), pytest.mark.promise]
@@ -107,9 +108,7 @@ def test_two_cleans(results: Path, record_property: Record) -> None:
         name = f"tried-{turn}"
         argv = [*INTERLOCK, *matrix(name, results)]
         process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        limit = time.monotonic() + LIMIT_S
-        while not owners_of(name) and process.poll() is None and time.monotonic() < limit:
-            time.sleep(0.1)
+        wait_for(name, process)
         time.sleep(random.uniform(0, 2))
         process.send_signal(signal.SIGKILL)
         process.wait(LIMIT_S)
