@@ -40,11 +40,6 @@ def programs() -> dict[str, bytes]:
     return {"hello.py": b"print('hello from the volume')\n"}
 
 
-@pytest.fixture
-def cell(client: Any, built: Images, volume: str) -> Any:
-    return start(client, OWNER, built[QUICK], volume)
-
-
 def test_a_process_yields_its_output_and_exit_code(client: Any, cell: Any) -> None:
     ended = execution.run_process(cell, ["sh", "-c", "echo out; echo err >&2; exit 3"], deadline_s=30)
     assert ended == Ended(3, "out\n", "err\n", timed_out=False)

@@ -116,16 +116,10 @@ UNIFIED = Path("/sys/fs/cgroup/unified")
     ],
 )
 def test_every_known_count_matches_exactly_and_nothing_is_lost(
-    client: Any,
-    built: Images,
-    volume: str,
-    instruments_image: str,
-    monkeypatch: pytest.MonkeyPatch,
-    cgroups: str,
-    told_by: str,
+    cell: Any, instruments_image: str, monkeypatch: pytest.MonkeyPatch, cgroups: str, told_by: str
 ) -> None:
     monkeypatch.setattr(profiler, "HOST_CGROUPS", cgroups)
-    text = count(instruments_image, start(client, OWNER, built[QUICK], volume), *START_TRUTH)
+    text = count(instruments_image, cell, *START_TRUTH)
     assert f'"filter": "{told_by}"' in text
     assert_exact(text)
 
@@ -183,10 +177,7 @@ def test_where_bpf_is_refused_strace_counts_and_the_reason_is_named(
     assert (probe.method, probe.refused) == (Method.STRACE_FUTEX, {Method.BPF: "BPF is refused"})
 
 
-def test_each_start_of_a_row_is_counted_and_the_launcher_never(
-    client: Any, built: Images, volume: str, instruments_image: str
-) -> None:
-    cell = start(client, OWNER, built[QUICK], volume)
+def test_each_start_of_a_row_is_counted_and_the_launcher_never(cell: Any, instruments_image: str) -> None:
     with profiler.counting(instruments_image, OWNER, cell) as counting:
         argv = [LAUNCH, "--repeat", "3", "--", "sh", "-c", "true"]
         assert execution.run_process(cell, argv, 60).exit_code == 0
@@ -197,13 +188,12 @@ def test_each_start_of_a_row_is_counted_and_the_launcher_never(
     assert "execve" not in startup.syscalls
 
 
-def test_strace_counts_a_known_number_of_calls(client: Any, built: Images, volume: str) -> None:
+def test_strace_counts_a_known_number_of_calls(cell: Any) -> None:
     call = f"{FUTEX}, ctypes.byref(word), wake"
     program = (
         "import ctypes\nword, libc = ctypes.c_int(0), ctypes.CDLL(None)\n"
         f"for wake in [1] * 1234 + [99] * 56: libc.syscall({call}, 1, None, None, 0)"
     )
-    cell = start(client, OWNER, built[QUICK], volume)
     ended = execution.run_process(cell, [*processes.STRACE, "python", "-c", program], deadline_s=60)
     futex = parse_strace(ended.stderr).syscalls["futex"]
     assert 1290 <= futex.calls < 1390
@@ -221,10 +211,7 @@ sys.stdin.read()
 """
 
 
-def test_beside_a_tracer_that_uses_perfs_events_it_refuses_by_name(
-    client: Any, built: Images, volume: str, instruments_image: str
-) -> None:
-    cell = start(client, OWNER, built[QUICK], volume)
+def test_beside_a_tracer_that_uses_perfs_events_it_refuses_by_name(cell: Any, instruments_image: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLD_AN_EVENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as tracer:
@@ -235,10 +222,7 @@ def test_beside_a_tracer_that_uses_perfs_events_it_refuses_by_name(
         tracer.communicate("")
 
 
-def test_beside_strace_in_the_cell_it_refuses_by_name(
-    client: Any, built: Images, volume: str, instruments_image: str
-) -> None:
-    cell = start(client, OWNER, built[QUICK], volume)
+def test_beside_strace_in_the_cell_it_refuses_by_name(cell: Any, instruments_image: str) -> None:
     cell.exec_run([*processes.STRACE, "sleep", "30"], detach=True)
     with pytest.raises(TracerError, match=r"(strace|ld\.so) \(pid \d+\) is tracing"):
         count(instruments_image, cell, "true")

@@ -11,6 +11,7 @@ from tests.integration.conftest import (  # noqa: F401
     buildx,
     built,
     catalog,
+    cell,
     client,
     instruments,
     instruments_image,

@@ -14,7 +14,7 @@ from interlock.engine.run import execution, profiler
 from interlock.engine.run.profiler import CGROUPS, HOST_CGROUPS, PROFILER, profiler_rights
 from interlock.measure import processes
 from interlock.measure.counts import parse_bpf, parse_strace
-from tests.integration.images import QUICK, Images
+from tests.integration.images import Images
 from tests.integration.resources import said, start
 from tests.integration.test_profiler import OWNER, START_TRUTH, assert_exact
 from tests.integration.toys import mode_named
@@ -71,13 +71,12 @@ def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
 
 @pytest.mark.parametrize("left_out", ["", "PERFMON", "BPF"])
 def test_two_capabilities_of_the_kernels_count_exactly_in_place_of_the_administrators(
-    client: Any, built: Images, volume: str, instruments_image: str, left_out: str
+    client: Any, cell: Any, instruments_image: str, left_out: str
 ) -> None:
     """Whether this engine knows them or not: the profiler is started in its container with these rights alone."""
     rights = profiler_rights(os.uname().release)[0]
     assert "SYS_ADMIN" not in rights
     kept = [f"+{one.lower()}" for one in rights if one != left_out]
-    cell = start(client, OWNER, built[QUICK], volume)
     cell.reload()
     box = client.containers.run(
         instruments_image,
