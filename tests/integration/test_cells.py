@@ -26,13 +26,11 @@ from interlock.measure import processes
 from interlock.results.experiments import Subject
 from tests.integration.images import QUICK, Images
 from tests.integration.resources import said, start
-from tests.integration.toys import mode_named
+from tests.integration.toys import MODE_OF, waking_mode
 
 pytestmark = pytest.mark.promise
 
 OWNER = f"test-cells-{os.getpid()}"
-# Whose mode it is; it is preloaded into any interpreter.
-MODE_OF = "cpython-2.7"
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +190,7 @@ def test_an_environment_reaches_its_process_and_no_other(client: Any, cell: Any)
 
 
 def test_the_interpreter_says_whether_a_mode_took_effect(client: Any, catalog: Catalog, cell: Any) -> None:
-    mode = mode_named(catalog, MODE_OF, "waking-sem-post")
+    mode = waking_mode(catalog)
     lost = {"LD_PRELOAD": "/interlock/lost.so"}
     found = []
     for environment in (mode.environment, lost):

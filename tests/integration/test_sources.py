@@ -142,23 +142,25 @@ def toy(folder: Path, file: str = "toy.tgz", major: str = "9", mark: str = "", *
     return toy_tarball(folder, file, renamed, answers)
 
 
+# Contexts carry no modes: the Dockerfile sets the one that is needed.
+OF_OTHERS = b"""
+ARG BASE
+FROM ${BASE}
+COPY python /usr/local/bin/python
+RUN chmod 755 /usr/local/bin/python
+ENV OTHERS=yes
+CMD ["others"]
+"""
+
+
 def publish(client: Any, base: str, repository: str) -> str:
     """Pushes an image whose python is a toy; the reference that pins it, which this engine has not."""
     answers = "\n".join(f"echo '{key}={value}'" for key, value in {**ANSWERS, "implementation": "cpython"}.items())
-    files = {
-        "Dockerfile": b'ARG BASE\nFROM ${BASE}\nCOPY python /usr/local/bin/python\nENV OTHERS=yes\nCMD ["others"]\n',
-        "python": f"#!/bin/sh\n{answers}\n".encode(),
-    }
-    image_id = build_aside(client, _executable(files), "toy", "Dockerfile", buildargs={"BASE": base})
+    files = {"Dockerfile": OF_OTHERS, "python": f"#!/bin/sh\n{answers}\n".encode()}
+    image_id = build_aside(client, files, "toy", "Dockerfile", buildargs={"BASE": base})
     digest = push(client, image_id, f"{repository}:toy")
     client.images.remove(f"{repository}:toy")
     return f"{repository}:toy@{digest}"
-
-
-def _executable(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Contexts carry no modes: the Dockerfile sets the one that is needed."""
-    text = files["Dockerfile"].replace(b"ENV ", b"RUN chmod 755 /usr/local/bin/python\nENV ")
-    return {**files, "Dockerfile": text}
 
 
 def test_an_image_that_others_publish_is_pulled_by_its_digest_and_keeps_what_it_says(

@@ -267,8 +267,13 @@ def add_workload(project: Path, name: str, program: str, arguments: str = "[]", 
     (project / f"workloads/{name}.py").write_text(program)
 
 
-def mode_named(catalog: Catalog, variant: str, name: str) -> Mode:
-    (mode,) = (mode for mode in catalog.variants[variant].modes if mode.name == name)
+# The variant whose mode is preloaded into any interpreter.
+MODE_OF = "cpython-2.7"
+
+
+def waking_mode(catalog: Catalog) -> Mode:
+    """The mode in which every release of a lock wakes."""
+    (mode,) = (mode for mode in catalog.variants[MODE_OF].modes if mode.name == "waking-sem-post")
     return mode
 
 

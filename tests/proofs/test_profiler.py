@@ -17,9 +17,7 @@ from interlock.measure.counts import parse_bpf, parse_strace
 from tests.integration.images import Images
 from tests.integration.resources import said, start
 from tests.integration.test_profiler import OWNER, START_TRUTH, assert_exact
-from tests.integration.toys import mode_named
-
-WAKING = "cpython-2.7"
+from tests.integration.toys import MODE_OF, waking_mode
 
 pytestmark = pytest.mark.usefixtures("alone_on_the_machine")
 
@@ -28,8 +26,8 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
     client: Any, catalog: Catalog, built: Images, volume: str, instruments_image: str
 ) -> None:
     """The count of 2007, to the call: every import takes the import lock once, and every release wakes."""
-    mode = mode_named(catalog, WAKING, "waking-sem-post")
-    cell = start(client, OWNER, built[WAKING], volume)
+    mode = waking_mode(catalog)
+    cell = start(client, OWNER, built[MODE_OF], volume)
     argv = ["python", "/interlock/workloads/import_loop.py", "--where", "function"]
     argv += ["--loops", "10", "--warmups", "1", "--values", "1"]
     found = []
@@ -56,8 +54,8 @@ for _ in range(1234):
 def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
     client: Any, catalog: Catalog, built: Images, volume: str
 ) -> None:
-    cell = start(client, OWNER, built[WAKING], volume)
-    mode = mode_named(catalog, WAKING, "waking-sem-post")
+    cell = start(client, OWNER, built[MODE_OF], volume)
+    mode = waking_mode(catalog)
     futex = []
     for environment in ({}, mode.environment):
         argv = processes.traced_argv(["python", "-c", RELEASES], environment)
