@@ -1,7 +1,5 @@
 """Containers of an experiment in the real engine: processes, deadlines, and nothing left behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """A toy source distribution: a `python` that is a shell script, so that builds take seconds in the real engine."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

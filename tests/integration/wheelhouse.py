@@ -1,7 +1,5 @@
 """A package index on this machine, with toy packages that need no other: wheels, and sources that build themselves."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """The fixtures of the tests of the engine: proofs are such tests that take too long for every change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 INTERLOCK_TORTURE_ENDS is how often each is tried.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess
