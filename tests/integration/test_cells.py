@@ -25,6 +25,7 @@ from interlock.results.experiments import Subject
 from tests.integration.images import QUICK, Images
 from tests.integration.resources import said, start
 from tests.integration.toys import MODE_OF, waking_mode
+from tests.integration.wheelhouse import this_machine
 
 pytestmark = pytest.mark.promise
 
@@ -154,9 +155,7 @@ def test_a_cell_has_what_is_documented_and_no_more(
 ) -> None:
     network = containers.create_network(client, OWNER)
     cell = start(client, OWNER, built[QUICK], volume, Surroundings(tuple(rights)), network)
-    pool = client.networks.get(network).attrs["IPAM"]["Config"][0]
-    usual = client.networks.get("bridge").attrs["IPAM"]["Config"][0]
-    hosts = [one["Gateway"] for one in (pool, usual) if "Gateway" in one]
+    hosts = [this_machine(client, one) for one in (network, "bridge")]
     with socket.create_server(("", 0)) as service:
         port = str(service.getsockname()[1])
         found = json.loads(said(cell, "python", "-c", RIGHTS, port, *hosts))
