@@ -148,14 +148,14 @@ def test_two_cells_profiled_at_once_do_not_see_each_other(
         assert_exact(text)
 
 
-@pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")
+@pytest.mark.usefixtures("nothing_left")
 def test_this_machine_has_bpf(client: Any, instruments_image: str) -> None:
     """The rest of this file needs BPF; a machine that refuses it must not pass by its fallbacks."""
     probe = best_probe(ContainerWorkspace(client, OWNER, instruments_image))
     assert (probe.method, probe.refused) == (Method.BPF, {})
 
 
-@pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")
+@pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("has_strace", [True, False])
 def test_where_bpf_is_refused_strace_counts_and_the_reason_is_named(
     client: Any, instruments_image: str, monkeypatch: pytest.MonkeyPatch, has_strace: bool
