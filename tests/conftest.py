@@ -1,7 +1,5 @@
 """A copy of the project's data that a test may damage."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

@@ -1,9 +1,9 @@
 """Servers that answer as no engine or registry should, on a port of this machine."""
 
-from __future__ import annotations
-
 import json
 import socket
+import ssl
+import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,13 +22,15 @@ class Asked:
     path: str
     headers: Mapping[str, str]
     body: bytes = b""
+    port: int = 0  # the client's, of this connection
 
 
 @dataclass(frozen=True)
 class Answer:
     """What is sent back; `raw` replaces all of it, again and again if `endless`; `closes` ends it without a word.
 
-    What is said on the connection behind `raw` is what `then` reads and writes.
+    What is said on the connection behind `raw` is what `then` reads and writes. `resets`: the client gets a reset then,
+    not an end.
     """
 
     status: int = 200
@@ -38,6 +40,7 @@ class Answer:
     closes: bool = False
     then: Callable[[BufferedIOBase, BufferedIOBase], None] = lambda received, sent: None
     endless: bool = False
+    resets: bool = False
 
 
 def as_json(fields: Any, status: int = 200, **headers: str) -> Answer:
@@ -56,7 +59,10 @@ def files_of(folder: Path) -> Callable[[Asked], Answer]:
 
 @contextmanager
 def serving(
-    answer: Callable[[Asked], Answer], asked: list[Asked] | None = None, host: str = "127.0.0.1"
+    answer: Callable[[Asked], Answer],
+    asked: list[Asked] | None = None,
+    host: str = "127.0.0.1",
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[int]:
     """Serve within the block; gives the port. What was asked is appended to `asked`."""
 
@@ -67,26 +73,11 @@ def serving(
 
         def do(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
-            request = Asked(self.command, self.path, dict(self.headers), self.rfile.read(length))
+            body, port = self.rfile.read(length), self.client_address[1]
+            request = Asked(self.command, self.path, dict(self.headers), body, port)
             if asked is not None:
                 asked.append(request)
-            self.reply(answer(request))
-
-        def reply(self, sent: Answer) -> None:
-            self.close_connection = bool(sent.raw or sent.closes)
-            if sent.closes:
-                self.connection.shutdown(socket.SHUT_RDWR)
-            elif sent.raw:
-                self.wfile.write(sent.raw)
-                sent.then(self.rfile, self.wfile)
-                while sent.endless:
-                    self.wfile.write(sent.raw)
-            else:
-                self.send_response(sent.status)
-                for name, value in {"Content-Length": str(len(sent.body)), **sent.headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(b"" if self.command == "HEAD" else sent.body)
+            _reply(self, answer(request))
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = do  # noqa: N815  the names are the server's
 
@@ -100,6 +91,8 @@ def serving(
             """Whoever hung up has what it wanted."""
 
     with Server((host, 0), Handler) as server:
+        if tls:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:
@@ -107,3 +100,24 @@ def serving(
         finally:
             server.shutdown()
             thread.join()
+
+
+def _reply(to: BaseHTTPRequestHandler, sent: Answer) -> None:
+    to.close_connection = bool(sent.raw or sent.closes)
+    if sent.closes:
+        to.connection.shutdown(socket.SHUT_RDWR)
+    elif sent.raw:
+        to.wfile.write(sent.raw)
+        sent.then(to.rfile, to.wfile)
+        while sent.endless:
+            to.wfile.write(sent.raw)
+        if sent.resets:
+            # Nothing lingers. It is closed here: a server would say first that nothing more comes.
+            to.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            to.connection.close()
+    else:
+        to.send_response(sent.status)
+        for name, value in {"Content-Length": str(len(sent.body)), **sent.headers}.items():
+            to.send_header(name, value)
+        to.end_headers()
+        to.wfile.write(b"" if to.command == "HEAD" else sent.body)

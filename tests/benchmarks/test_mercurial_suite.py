@@ -9,16 +9,12 @@ image of its own gets git, a C compiler and chg. INTERLOCK_SUITE="cpython-3.13=7
 variants and releases, INTERLOCK_SUITE_TESTS="add ..." other tests; INTERLOCK_SUITE_ROUNDS (3) is how often each is run.
 """
 
-from __future__ import annotations
-
-import io
 import itertools
 import os
 import random
 import statistics
 import subprocess
 import sys
-import tarfile
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +25,7 @@ import pytest
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.engine.build.sources import tar_of
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.packages.installer import ImageInstaller
 from interlock.engine.protocol import BuildOptions
@@ -92,14 +89,8 @@ def sdist(release: str, folder: Path) -> bytes:
 
 def image_of(client: Any, built: Built, packages: PackageSet, source: bytes) -> str:
     """An image with git, a compiler, chg and Mercurial's tests beside the interpreter."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        dockerfile = DOCKERFILE.format(image=built.image_id, site=packages.site).encode()
-        for name, content in (("Dockerfile", dockerfile), ("mercurial.tar.gz", source)):
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    packed.seek(0)
+    dockerfile = DOCKERFILE.format(image=built.image_id, site=packages.site).encode()
+    packed = tar_of({"Dockerfile": dockerfile, "mercurial.tar.gz": source})
     image, _ = client.images.build(fileobj=packed, custom_context=True, rm=True, labels={OWNER_LABEL: OWNER})
     return str(image.id)
 

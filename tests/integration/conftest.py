@@ -1,7 +1,5 @@
 """The real engine, and the images that tests ask for."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import uuid
@@ -32,7 +30,7 @@ from tests.integration import registries, shared
 from tests.integration.images import NO_THREADS, QUICK, Images, alone, make_quick
 from tests.integration.plugin import config_with_buildx
 from tests.integration.registries import Registry
-from tests.integration.resources import owned, remove_cells
+from tests.integration.resources import owned, remove_cells, start
 from tests.integration.toys import copy_project, make_toy_base
 from tests.integration.wheelhouse import this_machine
 
@@ -133,6 +131,12 @@ def volume(client: Any, instruments: str, nothing_left: None, request: pytest.Fi
     """The volume that a file's tests share, which cells only read; what a test starts ends with it."""
     yield instruments
     remove_cells(client, request.module.OWNER)
+
+
+@pytest.fixture
+def cell(client: Any, built: Images, volume: str, request: pytest.FixtureRequest) -> Any:
+    """A cell of the image that is ready soonest."""
+    return start(client, request.module.OWNER, built[QUICK], volume)
 
 
 @pytest.fixture

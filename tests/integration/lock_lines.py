@@ -1,7 +1,5 @@
 """What lock_sites.py must yield, by the comments in its lines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

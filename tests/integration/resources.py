@@ -1,8 +1,7 @@
 """Where tests measure in the real engine: what an experiment would set up for one variant, and what is left of it."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from docker import DockerClient
@@ -12,8 +11,9 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import USUAL, Needs, Surroundings
 from interlock.engine.run import containers, execution, leftovers
-from interlock.measure.sessions import Resources
-from interlock.results.experiments import Built
+from interlock.measure.cells import Cell
+from interlock.measure.sessions import Resources, Session
+from interlock.results.experiments import Built, Subject
 from tests import builders
 from tests.builders import ROOT
 
@@ -26,6 +26,20 @@ def make_resources(
     needs = Needs(ROOT, [image], {"protocol.py": protocol, **programs}, ["server", "load"])
     workspace = DockerEngine(client).set_up(owner, needs)
     return builders.make_resources(workspace=workspace, folder=folder, programs=frozenset(programs))
+
+
+def subject_of(image: Built, environment: Mapping[str, str] | None = None) -> Subject:
+    return Subject(variant=image.variant, image_id=image.image_id, environment=dict(environment or {}))
+
+
+@contextmanager
+def cell_of(session: Session, subject: Subject) -> Iterator[Cell]:
+    """A cell of an experiment, which ends with the block."""
+    cell = Cell(session, subject)
+    try:
+        yield cell
+    finally:
+        cell.close()
 
 
 def owned(client: DockerClient, label: str = OWNER_LABEL, value: object = None) -> dict[str, Mapping[str, str]]:

@@ -1,7 +1,5 @@
 """Builds in the real engine: what is proved, reused, refused and cleaned up."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

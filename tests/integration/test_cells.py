@@ -1,7 +1,5 @@
 """Containers of an experiment in the real engine: processes, deadlines, and nothing left behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -26,23 +24,17 @@ from interlock.measure import processes
 from interlock.results.experiments import Subject
 from tests.integration.images import QUICK, Images
 from tests.integration.resources import said, start
-from tests.integration.toys import mode_named
+from tests.integration.toys import MODE_OF, waking_mode
+from tests.integration.wheelhouse import this_machine
 
 pytestmark = pytest.mark.promise
 
 OWNER = f"test-cells-{os.getpid()}"
-# Whose mode it is; it is preloaded into any interpreter.
-MODE_OF = "cpython-2.7"
 
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, bytes]:
     return {"hello.py": b"print('hello from the volume')\n"}
-
-
-@pytest.fixture
-def cell(client: Any, built: Images, volume: str) -> Any:
-    return start(client, OWNER, built[QUICK], volume)
 
 
 def test_a_process_yields_its_output_and_exit_code(client: Any, cell: Any) -> None:
@@ -163,9 +155,7 @@ def test_a_cell_has_what_is_documented_and_no_more(
 ) -> None:
     network = containers.create_network(client, OWNER)
     cell = start(client, OWNER, built[QUICK], volume, Surroundings(tuple(rights)), network)
-    pool = client.networks.get(network).attrs["IPAM"]["Config"][0]
-    usual = client.networks.get("bridge").attrs["IPAM"]["Config"][0]
-    hosts = [one["Gateway"] for one in (pool, usual) if "Gateway" in one]
+    hosts = [this_machine(client, one) for one in (network, "bridge")]
     with socket.create_server(("", 0)) as service:
         port = str(service.getsockname()[1])
         found = json.loads(said(cell, "python", "-c", RIGHTS, port, *hosts))
@@ -197,7 +187,7 @@ def test_an_environment_reaches_its_process_and_no_other(client: Any, cell: Any)
 
 
 def test_the_interpreter_says_whether_a_mode_took_effect(client: Any, catalog: Catalog, cell: Any) -> None:
-    mode = mode_named(catalog, MODE_OF, "waking-sem-post")
+    mode = waking_mode(catalog)
     lost = {"LD_PRELOAD": "/interlock/lost.so"}
     found = []
     for environment in (mode.environment, lost):

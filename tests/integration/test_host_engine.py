@@ -1,7 +1,5 @@
 """Without containers: a variant is built into a prefix, measured by the same rounds, and nothing of it stays."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
@@ -47,12 +45,14 @@ def without_engine(home: Path) -> dict[str, str]:
     }
 
 
-def measured_without_engine(root: Path, home: Path, variant: str, workloads: str) -> tuple[Path, Experiment]:
+def measured_without_engine(
+    root: Path, home: Path, variant: str, workloads: str, **more: str
+) -> tuple[Path, Experiment]:
     """Build a variant from its source on this machine, measure it in two rounds, and return the experiment."""
     interlock(
         root, "matrix", "--engine", "host", "--variants", variant, "--workloads", workloads,
         "--quick", "--rounds", "2", "--no-profile", "--results", str(home / "results"), "--name", NAME,
-        environment=without_engine(home),
+        environment=without_engine(home) | more,
     )  # fmt: skip
     folder = store.latest_experiment(home / "results")
     return folder, store.read_experiment(folder)
@@ -105,12 +105,8 @@ def test_root_of_a_container_builds_and_measures_as_a_user_without_rights(root: 
         python += RUNS_PROGRAMS.replace(sys.executable, "/usr/bin/python3")
         tarball = toy_tarball(home / "mirror", "toy.tgz", configure=f"id -un > {home}/said/build", first=python)
         toy_variant(project, VARIANT, "toy.tgz", tarball)
-        interlock(
-            project, "matrix", "--engine", "host", "--variants", VARIANT, "--workloads", "import-loop/function",
-            "--quick", "--rounds", "2", "--no-profile", "--results", str(home / "results"),
-            environment=without_engine(home) | {"INTERLOCK_AS_ROOT": "", "HOME": str(home / "closed")},
-        )  # fmt: skip
-        described = store.read_experiment(store.latest_experiment(home / "results"))
+        as_root_of_a_container = {"INTERLOCK_AS_ROOT": "", "HOME": str(home / "closed")}
+        _, described = measured_without_engine(project, home, VARIANT, "import-loop/function", **as_root_of_a_container)
         assert described.host["engine"]["user"] == account.NAME
         assert (home / "said/build").read_text().split() == [account.NAME]
         assert {*(home / "said/python").read_text().splitlines()} == {f"{account.NAME} 1"}

@@ -1,10 +1,6 @@
 """What goes wrong in one cell or workload, in the real engine: it fails with a sentence, and the others go on."""
 
-from __future__ import annotations
-
-import os
 import re
-import subprocess
 import time
 import uuid
 from collections.abc import Iterator
@@ -22,15 +18,14 @@ from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.run import leftovers
 from interlock.errors import WorkloadError
-from interlock.measure.cells import Cell, open_session
+from interlock.measure.cells import open_session
 from interlock.measure.sessions import Resources
 from interlock.measure.workload import measure_workload
 from interlock.results import store
-from interlock.results.experiments import BaseImage, State, Subject
-from tests.apart import command
+from interlock.results.experiments import BaseImage, State
 from tests.builders import ROOT, edit, make_workload
 from tests.integration.images import QUICK, Images
-from tests.integration.resources import make_resources
+from tests.integration.resources import cell_of, make_resources, subject_of
 from tests.integration.toys import GOOD, REPORT, add_workload, copy_project, interlock, toy_variant
 
 OWNER = f"test-misfortune-{uuid.uuid4().hex[:12]}"
@@ -71,17 +66,6 @@ KILL_WORKER = 'kill -KILL "$(basename "$(dirname "$(grep -l "nginx: worker proce
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("nothing_left", "quick")]
 
 
-def start(project: Path, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command("matrix", "--quick", "--rounds", "2", "--no-profile", *words),
-        cwd=project,
-        env={**os.environ, "COLUMNS": "200"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go_on(root: Path, tmp_path: Path) -> None:
     """Beside a variant whose source is nowhere."""
     project = copy_project(root, tmp_path / "project", [QUICK], [])
@@ -97,10 +81,9 @@ def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go
     edit(project, "workloads/f-hangs.toml", 'name = "only"\n', 'name = "only"\ndeadline_s = 2\n')
     add_workload(project, "z-good", GOOD)
     interlock(project, "render")
-    with start(project, "--variants", f"{QUICK},toy-lost") as process:
-        out, errors = process.communicate(timeout=1500)
-    assert process.returncode == WorkloadError.exit_code, out + errors
-    assert errors.count("error:") == 1
+    asked = ("--variants", f"{QUICK},toy-lost", "--quick", "--rounds", "2", "--no-profile")
+    done = interlock(project, "matrix", *asked, timeout_s=1500, code=WorkloadError.exit_code)
+    assert done.stderr.count("error:") == 1
     folder = store.latest_experiment(project / "results")
     described, report = store.read_experiment(folder), (folder / "report.md").read_text()
     outcomes = {(cell.variant, cell.workload): cell.outcome for cell in described.cells if cell.mode is None}
@@ -155,13 +138,10 @@ def patient(mebibytes: int) -> Workload:
 def test_servers_of_two_experiments_have_the_same_port_and_do_not_see_each_other(
     client: Any, built: Images, shared: list[Resources]
 ) -> None:
-    subject = Subject(variant=QUICK, image_id=built[QUICK].image_id)
     found = {}
     with open_session(shared[0], patient(1)) as one, open_session(shared[1], patient(2)) as other, ExitStack() as ends:
         for name, session in (("one", one), ("other", other)):
-            cell = Cell(session, subject)
-            ends.callback(cell.close)
-            sandbox = cell.slot().sandbox
+            sandbox = ends.enter_context(cell_of(session, subject_of(built[QUICK]))).slot().sandbox
             for where, asked in (("one", one), ("other", other)):
                 program = FETCH.format(url=f"{asked.network.url}/single.bin")
                 ended = sandbox.run(["python", "-c", program], 60)
@@ -192,7 +172,7 @@ def test_a_port_that_closes_mid_download_fails_the_cell_with_a_sentence_and_leav
     client: Any, built: Images, shared: list[Resources]
 ) -> None:
     resources = shared[0]
-    subjects = [Subject(variant=QUICK, image_id=built[QUICK].image_id)]
+    subjects = [subject_of(built[QUICK])]
     base = built[QUICK].base
     assert base is not None
     with ThreadPoolExecutor(1) as pool:
@@ -215,10 +195,7 @@ def test_a_port_that_closes_mid_download_fails_the_cell_with_a_sentence_and_leav
 def test_a_container_of_an_experiment_has_a_gibibyte_and_all_of_a_workload_two_in_memory_files(
     client: Any, built: Images, shared: list[Resources]
 ) -> None:
-    subject = Subject(variant=QUICK, image_id=built[QUICK].image_id)
-    with open_session(shared[0], patient(1)) as session, ExitStack() as ends:
-        cell = Cell(session, subject)
-        ends.callback(cell.close)
+    with open_session(shared[0], patient(1)) as session, cell_of(session, subject_of(built[QUICK])) as cell:
         sandbox = cell.slot().sandbox
         (server_id,) = session.network.helper_ids
         sizes = 0
@@ -234,9 +211,8 @@ def test_a_container_of_an_experiment_has_a_gibibyte_and_all_of_a_workload_two_i
 def test_a_cell_that_had_no_memory_left_is_there_again_for_the_next_process(
     client: Any, built: Images, shared: list[Resources]
 ) -> None:
-    subject = Subject(variant=QUICK, image_id=built[QUICK].image_id)
     with shared[0].workspace.network(None, load=False) as network:
-        sandbox = network.open_sandbox(str(subject.image_id))
+        sandbox = network.open_sandbox(str(built[QUICK].image_id))
         failed = sandbox.run(["python", "-c", "raise SystemExit(1)"], 30)
         assert (failed.exit_code, failed.out_of_memory) == (1, False)
         hungry = sandbox.run([LAUNCH, "--", "python", "-c", HUNGRY], 60)

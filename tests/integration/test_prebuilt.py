@@ -1,7 +1,5 @@
 """Variants that others built and publish as an archive: fetched for the image's machine, unpacked, proved, checked."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The profilers in the real engine: known counts come back exactly, of one cell and no other."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -20,14 +18,14 @@ from interlock.engine.run import execution, profiler
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import EngineError, TracerError
 from interlock.measure import probes, processes, profiling
-from interlock.measure.cells import Cell, open_session
+from interlock.measure.cells import open_session
 from interlock.measure.counts import parse_bpf, parse_strace
 from interlock.measure.probes import best_probe
 from interlock.results.experiments import Subject
 from interlock.results.profiles import BenchmarkProfile, Method, PhaseCounts, Probe
 from tests.builders import make_resources
 from tests.integration.images import QUICK, Images
-from tests.integration.resources import said, start
+from tests.integration.resources import cell_of, said, start, subject_of
 
 OWNER = f"test-profiler-{os.getpid()}"
 TRUTH = "/interlock/workloads/truth"
@@ -116,16 +114,10 @@ UNIFIED = Path("/sys/fs/cgroup/unified")
     ],
 )
 def test_every_known_count_matches_exactly_and_nothing_is_lost(
-    client: Any,
-    built: Images,
-    volume: str,
-    instruments_image: str,
-    monkeypatch: pytest.MonkeyPatch,
-    cgroups: str,
-    told_by: str,
+    cell: Any, instruments_image: str, monkeypatch: pytest.MonkeyPatch, cgroups: str, told_by: str
 ) -> None:
     monkeypatch.setattr(profiler, "HOST_CGROUPS", cgroups)
-    text = count(instruments_image, start(client, OWNER, built[QUICK], volume), *START_TRUTH)
+    text = count(instruments_image, cell, *START_TRUTH)
     assert f'"filter": "{told_by}"' in text
     assert_exact(text)
 
@@ -156,14 +148,14 @@ def test_two_cells_profiled_at_once_do_not_see_each_other(
         assert_exact(text)
 
 
-@pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")
+@pytest.mark.usefixtures("nothing_left")
 def test_this_machine_has_bpf(client: Any, instruments_image: str) -> None:
     """The rest of this file needs BPF; a machine that refuses it must not pass by its fallbacks."""
     probe = best_probe(ContainerWorkspace(client, OWNER, instruments_image))
     assert (probe.method, probe.refused) == (Method.BPF, {})
 
 
-@pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")
+@pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("has_strace", [True, False])
 def test_where_bpf_is_refused_strace_counts_and_the_reason_is_named(
     client: Any, instruments_image: str, monkeypatch: pytest.MonkeyPatch, has_strace: bool
@@ -183,10 +175,7 @@ def test_where_bpf_is_refused_strace_counts_and_the_reason_is_named(
     assert (probe.method, probe.refused) == (Method.STRACE_FUTEX, {Method.BPF: "BPF is refused"})
 
 
-def test_each_start_of_a_row_is_counted_and_the_launcher_never(
-    client: Any, built: Images, volume: str, instruments_image: str
-) -> None:
-    cell = start(client, OWNER, built[QUICK], volume)
+def test_each_start_of_a_row_is_counted_and_the_launcher_never(cell: Any, instruments_image: str) -> None:
     with profiler.counting(instruments_image, OWNER, cell) as counting:
         argv = [LAUNCH, "--repeat", "3", "--", "sh", "-c", "true"]
         assert execution.run_process(cell, argv, 60).exit_code == 0
@@ -197,13 +186,12 @@ def test_each_start_of_a_row_is_counted_and_the_launcher_never(
     assert "execve" not in startup.syscalls
 
 
-def test_strace_counts_a_known_number_of_calls(client: Any, built: Images, volume: str) -> None:
+def test_strace_counts_a_known_number_of_calls(cell: Any) -> None:
     call = f"{FUTEX}, ctypes.byref(word), wake"
     program = (
         "import ctypes\nword, libc = ctypes.c_int(0), ctypes.CDLL(None)\n"
         f"for wake in [1] * 1234 + [99] * 56: libc.syscall({call}, 1, None, None, 0)"
     )
-    cell = start(client, OWNER, built[QUICK], volume)
     ended = execution.run_process(cell, [*processes.STRACE, "python", "-c", program], deadline_s=60)
     futex = parse_strace(ended.stderr).syscalls["futex"]
     assert 1290 <= futex.calls < 1390
@@ -221,10 +209,7 @@ sys.stdin.read()
 """
 
 
-def test_beside_a_tracer_that_uses_perfs_events_it_refuses_by_name(
-    client: Any, built: Images, volume: str, instruments_image: str
-) -> None:
-    cell = start(client, OWNER, built[QUICK], volume)
+def test_beside_a_tracer_that_uses_perfs_events_it_refuses_by_name(cell: Any, instruments_image: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLD_AN_EVENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as tracer:
@@ -235,10 +220,7 @@ def test_beside_a_tracer_that_uses_perfs_events_it_refuses_by_name(
         tracer.communicate("")
 
 
-def test_beside_strace_in_the_cell_it_refuses_by_name(
-    client: Any, built: Images, volume: str, instruments_image: str
-) -> None:
-    cell = start(client, OWNER, built[QUICK], volume)
+def test_beside_strace_in_the_cell_it_refuses_by_name(cell: Any, instruments_image: str) -> None:
     cell.exec_run([*processes.STRACE, "sleep", "30"], detach=True)
     with pytest.raises(TracerError, match=r"(strace|ld\.so) \(pid \d+\) is tracing"):
         count(instruments_image, cell, "true")
@@ -282,7 +264,7 @@ def test_each_probe_finds_the_same_futex_calls_per_unit_of_work(
     client: Any, built: Images, volume: str, instruments_image: str, method: Method
 ) -> None:
     workspace = ContainerWorkspace(client, OWNER, instruments_image, volume)
-    profile = profiled_wakes(workspace, built[QUICK].image_id, method)
+    profile = profiled_wakes(workspace, subject_of(built[QUICK]), method)
     # A run of its own is deducted for the start: a handful of calls either way.
     assert profile.futex_per_unit == pytest.approx(1, abs=0.01)
     if method is Method.BPF:
@@ -290,17 +272,12 @@ def test_each_probe_finds_the_same_futex_calls_per_unit_of_work(
     assert profile.method is method
 
 
-def profiled_wakes(workspace: ContainerWorkspace, image_id: str | None, method: Method) -> BenchmarkProfile:
+def profiled_wakes(workspace: ContainerWorkspace, subject: Subject, method: Method) -> BenchmarkProfile:
     """The profile of the one benchmark, in a cell of an experiment."""
     workload = Workload.model_validate({**tomllib.loads(WORKLOAD), "name": "wakes"})
     resources = make_resources(workspace=workspace, probe=Probe(method=method), programs=frozenset({"wakes.py"}))
-    subject = Subject(variant=QUICK, image_id=image_id)
-    with open_session(resources, workload) as session:
-        cell = Cell(session, subject)
-        try:
-            profiling.profile_cells(session, [cell])
-        finally:
-            cell.close()
+    with open_session(resources, workload) as session, cell_of(session, subject) as cell:
+        profiling.profile_cells(session, [cell])
     assert cell.profile_problem == ""
     profile = cell.tracks["both"].profile
     assert profile is not None

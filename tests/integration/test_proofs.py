@@ -1,7 +1,5 @@
 """Containers in which images are proved: they have a deadline, and end with who asked."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

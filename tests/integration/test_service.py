@@ -1,7 +1,5 @@
 """Services under load in the real engine: what is known of one is what is measured."""
 
-from __future__ import annotations
-
 import re
 import time
 import uuid
@@ -17,7 +15,7 @@ from interlock.catalog.workloads import Workload
 from interlock.engine.ended import Ended
 from interlock.engine.run import execution, leftovers
 from interlock.measure import processes
-from interlock.measure.cells import Cell, open_session
+from interlock.measure.cells import open_session
 from interlock.measure.kinds import service as services
 from interlock.measure.kinds.choosing import kind_of_track
 from interlock.measure.probes import best_probe
@@ -25,10 +23,10 @@ from interlock.measure.profiling import profile_of
 from interlock.measure.pyperf_runs import program_run
 from interlock.measure.sessions import Resources
 from interlock.measure.tracks import Track
-from interlock.results.experiments import Outcome, State, Subject
+from interlock.results.experiments import Outcome, State
 from tests.builders import ROOT, make_workload
 from tests.integration.images import QUICK, Images
-from tests.integration.resources import make_resources
+from tests.integration.resources import cell_of, make_resources, subject_of
 
 OWNER = f"test-service-{uuid.uuid4().hex[:12]}"
 WARM_UP = 17
@@ -131,14 +129,9 @@ def in_cells(
     resources: Resources, built: Images, wanted: Workload, *environments: dict[str, str]
 ) -> Iterator[list[Track]]:
     """Yield a track for each environment."""
-    image_id = built[QUICK].image_id
     with open_session(resources, wanted) as session, ExitStack() as ends:
-        tracks = []
-        for environment in environments:
-            cell = Cell(session, Subject(variant=QUICK, image_id=image_id, environment=environment))
-            ends.callback(cell.close)
-            tracks.append(cell.tracks["known"])
-        yield tracks
+        subjects = [subject_of(built[QUICK], environment) for environment in environments]
+        yield [ends.enter_context(cell_of(session, subject)).tracks["known"] for subject in subjects]
 
 
 @contextmanager

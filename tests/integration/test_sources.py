@@ -1,7 +1,5 @@
 """Variants whose interpreter is compiled, packed, packaged, published by others, or finished from another's build."""
 
-from __future__ import annotations
-
 import platform
 import re
 import shutil
@@ -34,39 +32,22 @@ from tests.integration.toys import (
     ANSWERS,
     TOYS,
     add_channel,
-    add_source,
     add_toy_bases,
+    add_variant,
     make_toy_base,
     toy_of_channel,
     toy_tarball,
+    toy_variant,
 )
 from tests.integration.wheelhouse import this_machine
 from tests.keyring import open_keyring
 
-TOY = """
-summary = "a toy"
-{origin}
-base = "trixie"
-tag = "{name}"
-family = "already-there"
-[support]
-phase = "bugfix"
-[proof]
-thread_flavour = "pthread"
-gil = "on"
-thread_library = "libc.so.6"
-"""
 WHEEL = "toy-1.0-py3-none-any.whl"
 
 
-def add(project: Path, name: str, text: str, origin: str = 'version = "9.9.1"', **proof: str) -> None:
-    """A toy variant; what is in `proof` replaces what a toy declares."""
-    add_toy_bases(project)
-    toml = TOY.format(name=name, origin=origin)
-    for key, value in proof.items():
-        toml, count = re.subn(rf'^{key} = ".*"$', f'{key} = "{value}"', toml, flags=re.MULTILINE)
-        toml += "" if count else f'{key} = "{value}"\n'
-    (project / f"variants/{name}.toml").write_text(toml + text, encoding="utf-8")
+def add(project: Path, name: str, text: str, version: str = "9.9.1", **more: str) -> None:
+    """A toy variant that is compiled from no source: of a version, on Debian unless another base is named."""
+    add_variant(project, name, text, f'version = "{version}"', **{"base": "trixie", **more})
 
 
 def build(client: Any, project: Path, *names: str) -> list[Built]:
@@ -143,8 +124,7 @@ def test_an_interpreter_that_is_not_installed_is_unavailable_and_does_not_stop_a
     client: Any, project: Path, mirror: Path
 ) -> None:
     add(project, "toy-absent", '[prefix]\nplaces = ["$NOWHERE/x", "~/no/such/folder"]\n')
-    source = add_source(project, "toy.tgz", toy(mirror))
-    add(project, "toy-present", "[interpreter]\n", f'source = "{source}"', base=TOYS)
+    toy_variant(project, "toy-present", "toy.tgz", toy(mirror))
     absent, present = build(client, project, "toy-absent", "toy-present")
     assert absent.outcome.state is State.UNAVAILABLE
     assert absent.outcome.reason.endswith(": $NOWHERE/x, ~/no/such/folder")
@@ -160,23 +140,25 @@ def toy(folder: Path, file: str = "toy.tgz", major: str = "9", mark: str = "", *
     return toy_tarball(folder, file, renamed, answers)
 
 
+# Contexts carry no modes: the Dockerfile sets the one that is needed.
+OF_OTHERS = b"""
+ARG BASE
+FROM ${BASE}
+COPY python /usr/local/bin/python
+RUN chmod 755 /usr/local/bin/python
+ENV OTHERS=yes
+CMD ["others"]
+"""
+
+
 def publish(client: Any, base: str, repository: str) -> str:
     """Pushes an image whose python is a toy; the reference that pins it, which this engine has not."""
     answers = "\n".join(f"echo '{key}={value}'" for key, value in {**ANSWERS, "implementation": "cpython"}.items())
-    files = {
-        "Dockerfile": b'ARG BASE\nFROM ${BASE}\nCOPY python /usr/local/bin/python\nENV OTHERS=yes\nCMD ["others"]\n',
-        "python": f"#!/bin/sh\n{answers}\n".encode(),
-    }
-    image_id = build_aside(client, _executable(files), "toy", "Dockerfile", buildargs={"BASE": base})
+    files = {"Dockerfile": OF_OTHERS, "python": f"#!/bin/sh\n{answers}\n".encode()}
+    image_id = build_aside(client, files, "toy", "Dockerfile", buildargs={"BASE": base})
     digest = push(client, image_id, f"{repository}:toy")
     client.images.remove(f"{repository}:toy")
     return f"{repository}:toy@{digest}"
-
-
-def _executable(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Contexts carry no modes: the Dockerfile sets the one that is needed."""
-    text = files["Dockerfile"].replace(b"ENV ", b"RUN chmod 755 /usr/local/bin/python\nENV ")
-    return {**files, "Dockerfile": text}
 
 
 def test_an_image_that_others_publish_is_pulled_by_its_digest_and_keeps_what_it_says(
@@ -314,15 +296,14 @@ def test_a_dockerfile_alone_builds_the_newest_or_the_release_that_is_named(
 def test_a_shared_build_is_taken_from_the_engines_cache_and_then_finished(
     client: Any, project: Path, mirror: Path
 ) -> None:
-    source = add_source(project, "toy.tgz", toy(mirror, mark=str(uuid.uuid4())))
-    add(project, "toy-owner", "[interpreter]\n", f'source = "{source}"', base=TOYS)
+    toy_variant(project, "toy-owner", "toy.tgz", toy(mirror, mark=str(uuid.uuid4())))
     (project / "variants/steps/toy-finish.sh").write_text(
         'set -eu\ncp "$BUILD_DIR"/*.whl "$PREFIX/lib/"\necho finished > "$PREFIX/lib/finished"\n', encoding="utf-8"
     )
     wheel = make_wheel(mirror, WHEEL)
     finish = '[finish]\nsteps = ["toy-finish.sh"]\n[[finish.downloads]]\n'
     download = f'file = "{WHEEL}"\nsha256 = "{wheel}"\nplaces = ["pip/toy==1.0"]\n'
-    add(project, "toy-borrower", finish + download, 'build_of = "toy-owner"', base=TOYS)
+    add_variant(project, "toy-borrower", finish + download, 'build_of = "toy-owner"')
     # The order of the names is not the order of the builds.
     borrower, owner = build(client, project, "toy-borrower", "toy-owner")
     assert owner.outcome.state is State.OK, owner.outcome.reason

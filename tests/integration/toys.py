@@ -1,7 +1,5 @@
 """A toy source distribution: a `python` that is a shell script, so that builds take seconds in the real engine."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io
@@ -97,16 +95,31 @@ BARE_PACKAGES = 'build_packages = ["curl", "make"]\nruntime_packages = ["ca-cert
 NOWHERE = "https://sources.invalid"
 
 
-def toy_variant(root: Path, name: str, file: str, sha256: str, place: str = NOWHERE, base: str = TOYS) -> None:
-    """Adds variants/<name>.toml, whose only place is a host that does not exist."""
+TOY = """\
+summary = "a toy"
+{origin}
+base = "{base}"
+tag = "{name}"
+family = "already-there"
+[support]
+phase = "bugfix"
+[proof]
+"""
+PROOF = {"thread_flavour": "pthread", "gil": "on", "thread_library": "libc.so.6"}
+
+
+def add_variant(root: Path, name: str, text: str, origin: str, base: str = TOYS, **proof: str) -> None:
+    """Adds variants/<name>.toml; what is in `proof` replaces what a toy declares."""
     add_toy_bases(root)
+    declared = "".join(f'{key} = "{value}"\n' for key, value in (PROOF | proof).items())
+    toml = TOY.format(name=name, origin=origin, base=base) + declared + text
+    (root / f"variants/{name}.toml").write_text(toml, encoding="utf-8")
+
+
+def toy_variant(root: Path, name: str, file: str, sha256: str, place: str = NOWHERE, base: str = TOYS) -> None:
+    """Adds a variant whose only place is a host that does not exist, unless another is named."""
     source = add_source(root, file, sha256, place)
-    (root / "variants" / f"{name}.toml").write_text(
-        f'summary = "a toy"\nsource = "{source}"\nbase = "{base}"\ntag = "{name}"\nfamily = "already-there"\n'
-        '[support]\nphase = "bugfix"\n'
-        '[proof]\nthread_flavour = "pthread"\ngil = "on"\nthread_library = "libc.so.6"\n'
-        "[interpreter]\n"
-    )
+    add_variant(root, name, "[interpreter]\n", f'source = "{source}"', base)
 
 
 def add_channel(root: Path, mirror: Path, place: str) -> None:
@@ -252,8 +265,13 @@ def add_workload(project: Path, name: str, program: str, arguments: str = "[]", 
     (project / f"workloads/{name}.py").write_text(program)
 
 
-def mode_named(catalog: Catalog, variant: str, name: str) -> Mode:
-    (mode,) = (mode for mode in catalog.variants[variant].modes if mode.name == name)
+# The variant whose mode is preloaded into any interpreter.
+MODE_OF = "cpython-2.7"
+
+
+def waking_mode(catalog: Catalog) -> Mode:
+    """The mode in which every release of a lock wakes."""
+    (mode,) = (mode for mode in catalog.variants[MODE_OF].modes if mode.name == "waking-sem-post")
     return mode
 
 

@@ -1,7 +1,5 @@
 """A package index on this machine, with toy packages that need no other: wheels, and sources that build themselves."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib
@@ -109,9 +107,9 @@ def hash_of(data: bytes) -> str:
     return f"--hash=sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def this_machine(client: Any) -> str:
-    """The address by which containers reach this machine."""
-    (network,) = client.networks.get("bridge").attrs["IPAM"]["Config"]
+def this_machine(client: Any, name: str = "bridge") -> str:
+    """The address by which containers reach this machine: those of the engine's usual network, or of another one."""
+    network, *_ = client.networks.get(name).attrs["IPAM"]["Config"]
     return network.get("Gateway") or str(ipaddress.ip_network(network["Subnet"])[1])
 
 

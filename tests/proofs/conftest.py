@@ -1,7 +1,5 @@
 """The fixtures of the tests of the engine: proofs are such tests that take too long for every change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from tests.integration.conftest import (  # noqa: F401
     buildx,
     built,
     catalog,
+    cell,
     client,
     instruments,
     instruments_image,

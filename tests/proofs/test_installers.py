@@ -1,7 +1,5 @@
 """Real installers, of PyPI: which Python each takes in an image, and what a project's own files do to that."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +12,8 @@ from docker.errors import ContainerError
 from interlock.engine.build.image import read_context
 from interlock.engine.build.one_build import run_build
 from tests.integration.images import Images
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
 
 # It asks for a Python that no image here has.
 PROJECT = {
@@ -110,7 +110,6 @@ def said(client: Any, wheels: Path) -> Iterator[Any]:
         client.images.remove(image_id, force=True)
 
 
-@pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("variant", ["cpython-3.13t", "cpython-3.13"])
 @pytest.mark.parametrize("case", FOR_ALL)
 def test_uv_takes_the_interpreter_of_the_image(built: Images, said: Any, case: str, variant: str) -> None:
@@ -118,14 +117,12 @@ def test_uv_takes_the_interpreter_of_the_image(built: Images, said: Any, case: s
     assert said(built[variant].image_id, command, python, "import agreed; ") == ["13", str(variant.endswith("t"))]
 
 
-@pytest.mark.usefixtures("nothing_left")
-def test_poetry_takes_the_interpreter_of_the_image(built: Images, said: Any) -> None:
-    command = f"{INSTALL} poetry && cd alone && POETRY_VIRTUALENVS_IN_PROJECT=1 poetry -n install"
-    assert said(built["cpython-3.13"].image_id, command, "alone/.venv/bin/python") == ["13", "False"]
-
-
 # What takes the image's interpreter, whatever the project says or because it agrees, and what asks for another then.
 TAKES = {
+    "poetry": (
+        "poetry && cd alone && POETRY_VIRTUALENVS_IN_PROJECT=1 poetry -n install",
+        "alone/.venv/bin/python",
+    ),
     "pdm, told to": ("pdm", "cd told && PDM_USE_PYTHON_VERSION=0 pdm run python"),
     "pipenv, whose file agrees": ("pipenv", "cd fits && pipenv run python"),
     "hatch": ("hatch", "cd told && hatch run python"),
@@ -137,14 +134,12 @@ ASKS = {
 }
 
 
-@pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("case", TAKES)
 def test_what_swap_says_of_installers_is_what_they_do(built: Images, said: Any, case: str) -> None:
     tool, python = TAKES[case]
     assert said(built["cpython-3.13"].image_id, f"{INSTALL} {tool}", python) == ["13", "False"]
 
 
-@pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("case", ASKS)
 def test_where_swap_warns_of_an_installer_it_looks_for_another_python(built: Images, said: Any, case: str) -> None:
     tool, python = ASKS[case]

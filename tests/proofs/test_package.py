@@ -1,7 +1,5 @@
 """The wheel outside a clone tries an example of the project's on the image that a clone built."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

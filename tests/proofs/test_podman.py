@@ -1,8 +1,5 @@
 """Podman: a variant is built, proved, measured and profiled by it, from an empty store to a report."""
 
-from __future__ import annotations
-
-import re
 import shutil
 from pathlib import Path
 
@@ -13,18 +10,14 @@ from interlock.results.experiments import State
 from interlock.results.json_documents import Explained
 from tests.integration.images import QUICK
 from tests.integration.toys import copy_project, interlock
-
-# The capability to raise limits, by its number in linux/capability.h.
-SYS_RESOURCE = 24
-LOWER_LIMITS = '[containers]\ndefault_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]\n'
+from tests.proofs import door
 
 
 @pytest.fixture
 def limits_that_may_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Podman raises limits, unless it is told not to where root may not: docs/engines.md."""
-    (held,) = re.findall(r"^CapEff:\s*([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    if not int(held, 16) >> SYS_RESOURCE & 1:
-        (tmp_path / "containers.conf").write_text(LOWER_LIMITS)
+    if not door.may_raise_limits():
+        (tmp_path / "containers.conf").write_text(f"[containers]\n{door.LIMITS}\n")
         monkeypatch.setenv("CONTAINERS_CONF", str(tmp_path / "containers.conf"))
 
 

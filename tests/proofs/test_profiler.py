@@ -1,7 +1,5 @@
 """1,000,000 imports are 1,000,000 futex calls on the interpreter of 2007, to the call; two capabilities are enough."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from typing import Any
@@ -14,12 +12,10 @@ from interlock.engine.run import execution, profiler
 from interlock.engine.run.profiler import CGROUPS, HOST_CGROUPS, PROFILER, profiler_rights
 from interlock.measure import processes
 from interlock.measure.counts import parse_bpf, parse_strace
-from tests.integration.images import QUICK, Images
+from tests.integration.images import Images
 from tests.integration.resources import said, start
 from tests.integration.test_profiler import OWNER, START_TRUTH, assert_exact
-from tests.integration.toys import mode_named
-
-WAKING = "cpython-2.7"
+from tests.integration.toys import MODE_OF, waking_mode
 
 pytestmark = pytest.mark.usefixtures("alone_on_the_machine")
 
@@ -28,8 +24,8 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
     client: Any, catalog: Catalog, built: Images, volume: str, instruments_image: str
 ) -> None:
     """The count of 2007, to the call: every import takes the import lock once, and every release wakes."""
-    mode = mode_named(catalog, WAKING, "waking-sem-post")
-    cell = start(client, OWNER, built[WAKING], volume)
+    mode = waking_mode(catalog)
+    cell = start(client, OWNER, built[MODE_OF], volume)
     argv = ["python", "/interlock/workloads/import_loop.py", "--where", "function"]
     argv += ["--loops", "10", "--warmups", "1", "--values", "1"]
     found = []
@@ -56,8 +52,8 @@ for _ in range(1234):
 def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
     client: Any, catalog: Catalog, built: Images, volume: str
 ) -> None:
-    cell = start(client, OWNER, built[WAKING], volume)
-    mode = mode_named(catalog, WAKING, "waking-sem-post")
+    cell = start(client, OWNER, built[MODE_OF], volume)
+    mode = waking_mode(catalog)
     futex = []
     for environment in ({}, mode.environment):
         argv = processes.traced_argv(["python", "-c", RELEASES], environment)
@@ -71,13 +67,12 @@ def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
 
 @pytest.mark.parametrize("left_out", ["", "PERFMON", "BPF"])
 def test_two_capabilities_of_the_kernels_count_exactly_in_place_of_the_administrators(
-    client: Any, built: Images, volume: str, instruments_image: str, left_out: str
+    client: Any, cell: Any, instruments_image: str, left_out: str
 ) -> None:
     """Whether this engine knows them or not: the profiler is started in its container with these rights alone."""
     rights = profiler_rights(os.uname().release)[0]
     assert "SYS_ADMIN" not in rights
     kept = [f"+{one.lower()}" for one in rights if one != left_out]
-    cell = start(client, OWNER, built[QUICK], volume)
     cell.reload()
     box = client.containers.run(
         instruments_image,

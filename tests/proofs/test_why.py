@@ -3,8 +3,6 @@
 The program whose acquires are known is that of tests/integration/test_why.py.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ from interlock.engine.agent import LAUNCH
 from interlock.engine.docker import DockerEngine
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.measure.assignment import Assignment
-from interlock.measure.cells import Cell, open_session
+from interlock.measure.cells import open_session
 from interlock.measure.experiment import set_up
 from interlock.measure.kinds.kind import PROGRAM_PHASE
 from interlock.measure.stacks import Interpreter, acquisitions_of, lock_sites_in, work_from
@@ -27,6 +25,7 @@ from interlock.results.profiles import UNNAMED, LockSites
 from tests.builders import make_settings
 from tests.integration import lock_lines
 from tests.integration.images import FREE_THREADED, PTH, QUICK, Images
+from tests.integration.resources import cell_of
 from tests.integration.test_why import OWNER, acquisitions, lock_sites, programs, sandbox
 
 __all__ = ["OWNER", "programs", "sandbox"]
@@ -157,14 +156,11 @@ def sites_of_all(engine: DockerEngine, assignment: Assignment) -> Iterator[tuple
     (name,) = assignment.settings.workloads
     try:
         resources = set_up(engine, owner, assignment, Observers(lambda _: None), Path("why"))
-        with open_session(resources, assignment.workloads[name]) as session:
-            cell = Cell(session, assignment.subjects()[0])
-            try:
-                for name, track in cell.tracks.items():
-                    lacks = LACKS.get(cell.subject.variant, ())
-                    if track.benchmark.profile_metric and not name.endswith(lacks):
-                        yield name, lock_sites_in(track, resources.require_probe())
-            finally:
-                cell.close()
+        (subject,) = assignment.subjects()
+        with open_session(resources, assignment.workloads[name]) as session, cell_of(session, subject) as cell:
+            for name, track in cell.tracks.items():
+                lacks = LACKS.get(cell.subject.variant, ())
+                if track.benchmark.profile_metric and not name.endswith(lacks):
+                    yield name, lock_sites_in(track, resources.require_probe())
     finally:
         engine.clean_up(owner)

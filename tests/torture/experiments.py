@@ -1,13 +1,12 @@
 """Real experiments that are ended, and what is left of them: measured again, reported and resumed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import docker
 
@@ -17,6 +16,7 @@ from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.results.journal import JOURNAL_FILE
 from tests.apart import command
 from tests.builders import ROOT
+from tests.integration import toys
 from tests.integration.images import QUICK
 from tests.integration.resources import owned
 from tests.integration.toys import TOYS, toy_tarball, toy_variant
@@ -64,15 +64,8 @@ def sentences(said: str) -> list[str]:
 
 
 def interlock(*words: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*INTERLOCK, *words],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
+    """Run a command that may end in any way."""
+    return toys.interlock(cwd, *words, environment=environment, timeout_s=LIMIT_S, code=None)
 
 
 def matrix(name: str, results: Path) -> list[str]:
@@ -92,6 +85,13 @@ def owners_of(what: str) -> list[str]:
     """The owners of what is in the engine: an experiment's name and more, or the part of it before any `-`."""
     owners = {labels[OWNER_LABEL] for labels in owned(docker.from_env()).values()}
     return sorted(owner for owner in owners if owner.startswith(f"{what}-"))
+
+
+def wait_for(name: str, process: subprocess.Popen[Any]) -> None:
+    """Wait until an experiment has something in the engine, or its process has ended."""
+    end_s = time.monotonic() + LIMIT_S
+    while not owners_of(name) and process.poll() is None and time.monotonic() < end_s:
+        time.sleep(0.1)
 
 
 def complete_blocks(folder: Path) -> int:

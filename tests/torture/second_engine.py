@@ -3,8 +3,6 @@
 The machine's engine, its bridge and its containers are not seen from there, and all ends with the namespaces.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

@@ -3,8 +3,6 @@
 The real ones measure `startup` on one variant with Docker; INTERLOCK_TORTURE_ENDS is how often each fault is tried.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -4,8 +4,6 @@ The engine is the machine's, behind a socket that forwards to it until it does n
 each is tried.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import select
@@ -35,6 +33,7 @@ from tests.torture.experiments import (
     owners_of,
     sentences,
     values_of,
+    wait_for,
 )
 
 pytestmark = pytest.mark.usefixtures("built")
@@ -81,13 +80,6 @@ class Door:
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
         self.path.unlink()
-
-
-def wait_for(name: str, process: subprocess.Popen[str]) -> None:
-    """Wait until an experiment has something in the engine."""
-    end_s = time.monotonic() + LIMIT_S
-    while not owners_of(name) and process.poll() is None and time.monotonic() < end_s:
-        time.sleep(0.1)
 
 
 @pytest.mark.promise

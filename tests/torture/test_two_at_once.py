@@ -3,8 +3,6 @@
 INTERLOCK_TORTURE_ENDS is how often each is tried.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess
@@ -33,6 +31,7 @@ from tests.torture.experiments import (
     owners_of,
     sentences,
     values_of,
+    wait_for,
 )
 
 pytestmark = [pytest.mark.usefixtures("built"), pytest.mark.promise]
@@ -107,9 +106,7 @@ def test_two_cleans(results: Path, record_property: Record) -> None:
         name = f"tried-{turn}"
         argv = [*INTERLOCK, *matrix(name, results)]
         process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        limit = time.monotonic() + LIMIT_S
-        while not owners_of(name) and process.poll() is None and time.monotonic() < limit:
-            time.sleep(0.1)
+        wait_for(name, process)
         time.sleep(random.uniform(0, 2))
         process.send_signal(signal.SIGKILL)
         process.wait(LIMIT_S)

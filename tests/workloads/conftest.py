@@ -1,28 +1,24 @@
 """Runs the workload programs as the harness does, and serves them files with faults on demand."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json
 import os
 import re
-import socket
 import ssl
-import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tests.builders import ROOT, module_at
+from tests.fakes import Answer, Asked, serving
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Report = Callable[..., dict[str, Any]]
@@ -35,55 +31,35 @@ WORKLOADS = ROOT / "workloads"
 HANG_S = 120  # a machine that is busy with other things is slow, not wrong
 
 
-class FileServer(ThreadingHTTPServer):
-    """Serves bytes from memory under a manifest that need not be true."""
+@dataclass
+class FileServer:
+    """Serves bytes from memory under a manifest that need not be true, to GET with one range."""
 
-    daemon_threads = True
+    served: dict[str, bytes]
+    dies_after_bytes: int | None = None  # of each file
+    resets: bool = False
+    partial: int = 206  # the status of an answer to who asks for a range; 200 is that of the whole file
+    asked: list[Asked] = field(default_factory=list)
+    server_port: int = 0
 
-    def __init__(self, served: dict[str, bytes], dies_after_bytes: int | None, resets: bool) -> None:
-        super().__init__(("127.0.0.1", 0), FileHandler)
-        self.served = served
-        self.dies_after_bytes = dies_after_bytes
-        self.resets = resets
-        self.connection_count = 0
-        self.asked_for: set[str] = set()
+    def answer(self, asked: Asked) -> Answer:
+        name = asked.path.lstrip("/")
+        body, status = self.served[name], 200
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", asked.headers.get("Range", ""))
+        if wanted and self.partial != status:
+            body, status = body[int(wanted[1]) : int(wanted[2]) + 1], self.partial
+        if name == "manifest" or self.dies_after_bytes is None:
+            return Answer(status, body)
+        head = f"HTTP/1.1 {status} OK\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        return Answer(raw=head + body[: self.dies_after_bytes], resets=self.resets)
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        self.connection_count += 1
-        super().finish_request(request, client_address)
+    @property
+    def connection_count(self) -> int:
+        return len({one.port for one in self.asked})
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Silent: many a test has a client that goes away."""
-
-
-class FileHandler(BaseHTTPRequestHandler):
-    """GET with keep-alive and with one range."""
-
-    protocol_version = "HTTP/1.1"
-    # A head and its body are two sends: with it the second one waits for the client's delayed acknowledgement.
-    disable_nagle_algorithm = True
-    server: FileServer
-
-    def do_GET(self) -> None:
-        name = self.path.lstrip("/")
-        self.server.asked_for.add(name)
-        body = self.server.served[name]
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-        if wanted:
-            body = body[int(wanted[1]) : int(wanted[2]) + 1]
-        self.send_response(206 if wanted else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if name != "manifest" and self.server.dies_after_bytes is not None:
-            body = body[: self.server.dies_after_bytes]
-            self.close_connection = True
-            if self.server.resets:
-                # Nothing lingers: the other side gets a reset, not an end.
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Silent: a test shows what the client says."""
+    @property
+    def asked_for(self) -> set[str]:
+        return {one.path.lstrip("/") for one in self.asked}
 
 
 def manifest_of(files: dict[str, bytes]) -> bytes:
@@ -99,19 +75,11 @@ def serve() -> Iterator[Callable[..., FileServer]]:
         def start(
             files: dict[str, bytes],
             altered: dict[str, bytes] | None = None,
-            dies_after_bytes: int | None = None,
-            resets: bool = False,
-            context: ssl.SSLContext | None = None,
+            tls: ssl.SSLContext | None = None,
+            **faults: Any,
         ) -> FileServer:
-            served = {"manifest": manifest_of(files), **files, **(altered or {})}
-            server = FileServer(served, dies_after_bytes, resets)
-            if context:
-                server.socket = context.wrap_socket(server.socket, server_side=True)
-            thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-            thread.start()
-            ends.callback(server.server_close)
-            ends.callback(thread.join)
-            ends.callback(server.shutdown)
+            server = FileServer({"manifest": manifest_of(files), **files, **(altered or {})}, **faults)
+            server.server_port = ends.enter_context(serving(server.answer, server.asked, tls=tls))
             return server
 
         yield start
@@ -130,7 +98,7 @@ def serve_tls(serve: Callable[..., FileServer], tmp_path: Path) -> Callable[...,
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(tmp_path / "own.pem", tmp_path / "own.key")
         certificate = (tmp_path / f"{published}.pem").read_bytes()
-        return serve(files, {"tls.pem": certificate}), serve(files, context=context).server_port
+        return serve(files, {"tls.pem": certificate}), serve(files, tls=context).server_port
 
     return start
 

@@ -1,7 +1,5 @@
 """The real b2 client: what of it needs no package. tests/proofs/test_download_b2.py runs it against a server."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from pathlib import Path

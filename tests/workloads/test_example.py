@@ -1,7 +1,5 @@
 """The program and the file that docs/workloads.md shows are a workload that runs."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

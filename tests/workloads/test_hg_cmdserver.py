@@ -3,8 +3,6 @@
 That Mercurial itself answers it is shown in containers: tests/proofs/test_pth.py.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

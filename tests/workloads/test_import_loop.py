@@ -1,14 +1,11 @@
 """The import loop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 import pytest
 
-from tests.workloads.conftest import ONCE, Refusal, Report
+from tests.workloads.conftest import ONCE, Refusal, Report, Run
 
 NOTHING = ["--loops", "0", "--warmups", "0", "--values", "1"]
 # Not a module: `import os` finds it in sys.modules, and it is not what the program has seen at its start.
@@ -45,11 +42,9 @@ def test_another_object_under_the_name_os_is_an_error(refusal: Refusal, where: s
     assert "'an impostor'" in said
 
 
-def test_the_process_never_loads_threads(report: Callable[..., dict[str, Any]]) -> None:
-    found = report(
-        "import_loop.py", "--where", "function", *NOTHING, sabotage="import sys; sys.modules['threading'] = 0"
-    )
-    assert found["loops"] == 0
+def test_the_process_never_loads_threads(run_program: Run) -> None:
+    tell = "import atexit, sys; atexit.register(lambda: sys.stderr.write(str('threading' in sys.modules)))"
+    assert run_program("import_loop.py", "--where", "function", *NOTHING, sabotage=tell).stderr == "False"
 
 
 @pytest.mark.parametrize("threads", [2, 3])

@@ -1,7 +1,5 @@
 """Every module of the standard library, once."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shutil

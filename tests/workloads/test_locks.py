@@ -1,7 +1,5 @@
 """Locks and queues."""
 
-from __future__ import annotations
-
 import dis
 import json
 import re

@@ -1,7 +1,5 @@
 """One source for every variant."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

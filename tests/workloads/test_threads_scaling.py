@@ -1,7 +1,5 @@
 """Threads that share tasks: computing, waiting for a partner, or both."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path
@@ -60,25 +58,18 @@ def test_a_thread_that_waits_gives_its_cpu_up_for_the_partners_pause(report: Rep
     assert found["metadata"]["work_voluntary_switches"] >= 64
 
 
-def test_a_wrong_number_is_an_error(refusal: Refusal) -> None:
-    assert re.search(
-        r"work not done: .*\b1043618065\b",
-        refusal(PROGRAM, "--what", "pure", "--threads", "2", *ONCE, sabotage=WRONG_ARITHMETIC),
-    )
-
-
-def test_a_wrong_answer_is_an_error(refusal: Refusal) -> None:
-    assert re.search(
-        r"work not done: .*b'\?'.*b'!'",
-        refusal(PROGRAM, "--what", "io", "--threads", "2", *ONCE, sabotage=WRONG_ANSWER),
-    )
-
-
-def test_a_lost_task_is_an_error(refusal: Refusal) -> None:
-    assert re.search(
-        r"work not done: .*\b16\b.*\b14\b",
-        refusal(PROGRAM, "--what", "pure", "--threads", "2", *ONCE, sabotage=LOST_TASK),
-    )
+@pytest.mark.parametrize(
+    ("what", "sabotage", "said"),
+    [
+        ("pure", WRONG_ARITHMETIC, r"\b1043618065\b"),
+        ("io", WRONG_ANSWER, r"b'\?'.*b'!'"),
+        ("pure", LOST_TASK, r"\b16\b.*\b14\b"),
+    ],
+    ids=["a wrong number", "a wrong answer", "a lost task"],
+)
+def test_what_is_not_done_right_is_an_error(refusal: Refusal, what: str, sabotage: str, said: str) -> None:
+    found = refusal(PROGRAM, "--what", what, "--threads", "2", *ONCE, sabotage=sabotage)
+    assert re.search(f"work not done: .*{said}", found)
 
 
 def test_its_partners_end_with_it(run_program: Run, tmp_path: Path) -> None:

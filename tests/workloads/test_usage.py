@@ -1,7 +1,5 @@
 """What any program of workloads/ is asked wrongly, or for what an interpreter has not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Threads that write one file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
