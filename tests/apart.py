@@ -3,6 +3,8 @@
 All workers have the same, so that what one of them fetched is there for the others.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import tempfile

@@ -1,5 +1,7 @@
 """A copy of the project's data that a test may damage."""
 
+from __future__ import annotations
+
 import gc
 import os
 import shutil

@@ -1,5 +1,7 @@
 """How far two colours are apart, as the guidelines for accessible pages count it."""
 
+from __future__ import annotations
+
 
 def contrast(one: str, other: str) -> float:
     """Return the contrast ratio of two colours, 1 to 21 (WCAG 2.2, 'contrast ratio')."""

@@ -1,5 +1,7 @@
 """A small program in cosign's place, which is not to be had everywhere: it notes its words and answers as told."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """OpenPGP keys of the tests' own, made by gpg in a home that is gone afterwards."""
 
+from __future__ import annotations
+
 import shutil
 import subprocess
 import tempfile

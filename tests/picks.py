@@ -1,5 +1,7 @@
 """Evidence for picks: an experiment with figures, its catalog, and criteria, each with the least that they need."""
 
+from __future__ import annotations
+
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """A server that plays upstream and Debian's mirror, with what keys of the tests' own have really signed."""
 
+from __future__ import annotations
+
 import hashlib
 import lzma
 from collections.abc import Iterator

@@ -8,6 +8,8 @@ lost or escaped into docs/reliability.md. A marked file is one promise, its docs
 docs/proofs.md has each file's docstring; its last column is kept as it stands in the page.
 """
 
+from __future__ import annotations
+
 import ast
 import re
 import subprocess

@@ -1,5 +1,7 @@
 """Experiments for tests of reports: a small one with something of every kind, and committed ones, whole or in part."""
 
+from __future__ import annotations
+
 import io
 from collections.abc import Sequence
 from functools import cache

@@ -7,6 +7,8 @@ against the same one under another name, twice; with --slower against one whose 
 CPU time.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import shlex

@@ -1,5 +1,7 @@
 """A sigstore of the tests' own: its authority, its logs and the bundles that they give, all with keys made anew."""
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json

@@ -4,6 +4,8 @@ The playbooks run as they are, but what only changes a host does nothing, and `i
 this file: what it measures is made up, and a host fails as it is called.
 """
 
+from __future__ import annotations
+
 import json
 import shutil
 import sys

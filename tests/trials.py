@@ -1,5 +1,7 @@
 """Trials for tests: the least that the models accept, with what a test is about as arguments."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

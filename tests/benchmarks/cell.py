@@ -1,5 +1,7 @@
 """Containers that benchmarks start processes in: of any image, or a cell of 3.13 with files beside the workloads."""
 
+from __future__ import annotations
+
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -7,6 +7,8 @@ anything=TAG ..." names images of this engine instead: all are compared with the
 INTERLOCK_SPEED_ROUNDS (6) is how often each program runs in each image.
 """
 
+from __future__ import annotations
+
 import os
 import random
 import statistics

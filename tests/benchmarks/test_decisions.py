@@ -6,6 +6,8 @@ rounds of each row, in place of as many as decide it. `INTERLOCK_EXPERIMENTS=5` 
 `INTERLOCK_WORKLOADS=locks` measures a part. What all experiments so far come to is printed after each.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import statistics

@@ -3,6 +3,8 @@
 Needs the engine and cpython-3.13 built.
 """
 
+from __future__ import annotations
+
 import json
 import statistics
 from collections.abc import Iterator

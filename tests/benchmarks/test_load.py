@@ -6,6 +6,8 @@ each. Each command is a process of its own, so that its peak of memory is its ow
 largest out; `INTERLOCK_ROWS=60,120,240` measures one host of more variants instead. Needs an engine; nothing is built.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import random

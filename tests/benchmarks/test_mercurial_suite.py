@@ -9,6 +9,8 @@ image of its own gets git, a C compiler and chg. INTERLOCK_SUITE="cpython-3.13=7
 variants and releases, INTERLOCK_SUITE_TESTS="add ..." other tests; INTERLOCK_SUITE_ROUNDS (3) is how often each is run.
 """
 
+from __future__ import annotations
+
 import itertools
 import os
 import random

@@ -3,6 +3,8 @@
 Needs the engine and cpython-3.13 built; takes about five minutes in which nothing else should run.
 """
 
+from __future__ import annotations
+
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator

@@ -6,6 +6,8 @@ as that row's. Rows stop as in an experiment. No engine, no quiet machine; 60 ta
 `INTERLOCK_BLOCKS=20` asks what the time for so many blocks of each would find.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import time

@@ -1,5 +1,7 @@
 """How often the rule of verdicts is wrong, in simulated tables: printed, never asserted. No engine; three minutes."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """The real engine, and the images that tests ask for."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import uuid

@@ -1,5 +1,7 @@
 """The variants that tests of the engine run on, and their images, built when a test first asks for one."""
 
+from __future__ import annotations
+
 import fcntl
 import re
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """What lock_sites.py must yield, by the comments in its lines."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

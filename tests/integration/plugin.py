@@ -1,5 +1,7 @@
 """Debian's package of buildx, in an image, as Debian 12 has none."""
 
+from __future__ import annotations
+
 import subprocess
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """A registry of a test's own: Debian's docker-registry on this machine, without TLS and without a login."""
 
+from __future__ import annotations
+
 import json
 import socket
 import subprocess

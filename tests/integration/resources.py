@@ -1,5 +1,7 @@
 """Where tests measure in the real engine: what an experiment would set up for one variant, and what is left of it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

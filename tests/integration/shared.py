@@ -3,6 +3,8 @@
 Measuring it takes minutes, and what one of these tests looks at does not disturb the others.
 """
 
+from __future__ import annotations
+
 import importlib.resources
 import re
 import shutil

@@ -1,5 +1,7 @@
 """What users bring, in the real engine: other tools' programs, command lines, packages, and what is wrong with them."""
 
+from __future__ import annotations
+
 import re
 import statistics
 

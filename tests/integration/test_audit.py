@@ -1,5 +1,7 @@
 """Requirements in a real image: wheels, builds, failures, hangs, and gates."""
 
+from __future__ import annotations
+
 import json
 import os
 import re

@@ -1,5 +1,7 @@
 """Requirements in a real free-threaded image: a GIL that really comes back, and who brought it."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any

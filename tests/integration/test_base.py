@@ -1,5 +1,7 @@
 """The parent image: pulled where a registry answers; made where none does: tests/proofs/test_base.py."""
 
+from __future__ import annotations
+
 import io
 from pathlib import Path
 from typing import Any

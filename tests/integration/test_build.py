@@ -1,5 +1,7 @@
 """Builds in the real engine: what is proved, reused, refused and cleaned up."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """Containers of an experiment in the real engine: processes, deadlines, and nothing left behind."""
 
+from __future__ import annotations
+
 import json
 import os
 import socket

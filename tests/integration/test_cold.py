@@ -1,5 +1,7 @@
 """The interpreter on the engine's own file system, and put out of the page cache there."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """The contract in the real engine: an image that keeps it, and one that was broken on purpose."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The server of the downloads and what needs no interpreter, in their images."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,5 +1,7 @@
 """A registry that answers without end: who asked for it hears of it soon, whatever the engine goes on reading."""
 
+from __future__ import annotations
+
 import time
 from contextlib import suppress
 from io import BufferedIOBase

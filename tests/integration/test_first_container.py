@@ -1,5 +1,7 @@
 """Whether an engine starts a container is tried with one, of which nothing is left."""
 
+from __future__ import annotations
+
 import os
 from typing import Any
 

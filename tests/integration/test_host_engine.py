@@ -1,5 +1,7 @@
 """Without containers: a variant is built into a prefix, measured by the same rounds, and nothing of it stays."""
 
+from __future__ import annotations
+
 import os
 import sys
 import tempfile

@@ -1,5 +1,7 @@
 """Limits in the real engine: measured in the rounds of the cells, in an image of their own, beside no variant."""
 
+from __future__ import annotations
+
 import re
 
 from interlock.analysis import comparison

@@ -1,5 +1,7 @@
 """What the engine has of an image that was measured."""
 
+from __future__ import annotations
+
 import io
 import uuid
 from collections.abc import Iterator

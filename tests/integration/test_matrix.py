@@ -1,5 +1,7 @@
 """The main job with the real engine: from variants to the report, and what is kept of one that is cut off."""
 
+from __future__ import annotations
+
 import json
 import os
 import re

@@ -1,5 +1,7 @@
 """What goes wrong in one cell or workload, in the real engine: it fails with a sentence, and the others go on."""
 
+from __future__ import annotations
+
 import re
 import time
 import uuid

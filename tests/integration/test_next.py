@@ -1,5 +1,7 @@
 """The commands that Interlock prints as the next ones, run as they are printed, by the real engine."""
 
+from __future__ import annotations
+
 import json
 import re
 import shlex

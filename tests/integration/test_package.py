@@ -1,5 +1,7 @@
 """The wheel outside a clone, in an empty environment: what the package promises works there."""
 
+from __future__ import annotations
+
 import json
 import os
 import re

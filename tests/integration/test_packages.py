@@ -1,5 +1,7 @@
 """Packages in the real engine: got with the variant's pip, built where there is no wheel, found again the next time."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import re

@@ -1,5 +1,7 @@
 """Variants that others built and publish as an archive: fetched for the image's machine, unpacked, proved, checked."""
 
+from __future__ import annotations
+
 import gzip
 import hashlib
 import json

@@ -1,5 +1,7 @@
 """The profilers in the real engine: known counts come back exactly, of one cell and no other."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Containers in which images are proved: they have a deadline, and end with who asked."""
 
+from __future__ import annotations
+
 import signal
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Images go to a real registry and come back: their digests, tags and labels, and what is refused."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import shutil

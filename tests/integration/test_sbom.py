@@ -1,5 +1,7 @@
 """The bill of materials of a real image: what dpkg says in it and what Python has in it, always the same."""
 
+from __future__ import annotations
+
 import hashlib
 import io
 import json

@@ -1,5 +1,7 @@
 """Services under load in the real engine: what is known of one is what is measured."""
 
+from __future__ import annotations
+
 import re
 import time
 import uuid

@@ -1,5 +1,7 @@
 """Variants whose interpreter is compiled, packed, packaged, published by others, or finished from another's build."""
 
+from __future__ import annotations
+
 import platform
 import re
 import shutil

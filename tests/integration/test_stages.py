@@ -1,5 +1,7 @@
 """The first rows are measured before the others are built: the others join them, whatever ends the command between."""
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess

@@ -1,5 +1,7 @@
 """Swapped files are built by the real engine and come back as they were; digests are those of a real registry."""
 
+from __future__ import annotations
+
 import io
 import os
 import re

@@ -1,5 +1,7 @@
 """What `swap` says breaks does break, with the Python that it names; what it says to do instead works."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

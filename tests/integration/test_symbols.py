@@ -1,5 +1,7 @@
 """The names that a build strips off its image are kept in an image of their own."""
 
+from __future__ import annotations
+
 import io
 import tarfile
 from typing import Any

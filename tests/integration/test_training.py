@@ -1,5 +1,7 @@
 """A toy is trained in the real engine: without a profile its build trains itself and says so, with one it does not."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 from typing import Any

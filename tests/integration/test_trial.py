@@ -1,5 +1,7 @@
 """A user's own service, tried on variants by the real engine: the whole command, and nothing of it left behind."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import subprocess

@@ -1,5 +1,7 @@
 """`update` asks a real registry, by the engine, what its names are now."""
 
+from __future__ import annotations
+
 import tomllib
 from pathlib import Path
 from typing import Any

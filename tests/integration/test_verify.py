@@ -1,5 +1,7 @@
 """Built twice, or on two machines: the same, or the names of the files that differ, and no others."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

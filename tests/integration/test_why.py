@@ -1,5 +1,7 @@
 """Stacks at waits and wakes of a program whose sites are known, and the acquires of its locks."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

@@ -1,5 +1,7 @@
 """A toy source distribution: a `python` that is a shell script, so that builds take seconds in the real engine."""
 
+from __future__ import annotations
+
 import gzip
 import hashlib
 import io

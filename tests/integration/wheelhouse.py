@@ -1,5 +1,7 @@
 """A package index on this machine, with toy packages that need no other: wheels, and sources that build themselves."""
 
+from __future__ import annotations
+
 import base64
 import gzip
 import hashlib

@@ -1,5 +1,7 @@
 """The fixtures of the tests of the engine: proofs are such tests that take too long for every change."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -8,6 +8,8 @@ A machine is a container of a root that mmdebstrap makes, with the mirror and th
 A row that is in the folder is not made again: a run that was ended goes on where it was.
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 import json

@@ -6,6 +6,8 @@ Each engine runs in a machine of tests/proofs/door.py, with the packages of the 
 command that a user would type; the table says how it ended. Minutes for each engine.
 """
 
+from __future__ import annotations
+
 import argparse
 import signal
 import sys

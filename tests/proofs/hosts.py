@@ -1,5 +1,7 @@
 """Hosts of a test's own: containers with a real sshd, which have the engine of this machine or none."""
 
+from __future__ import annotations
+
 import shutil
 import subprocess
 import time

@@ -1,5 +1,7 @@
 """The parent image where no registry answers: made by mmdebstrap, kept, and made again the same."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

@@ -3,6 +3,8 @@
 Debian 12 has no package of buildx: it comes out of an image with Debian 13's.
 """
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys

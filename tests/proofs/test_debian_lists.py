@@ -1,5 +1,7 @@
 """The tables of Debian and of the official image, against apt in the base and against an image of ours."""
 
+from __future__ import annotations
+
 import random
 import subprocess
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The real b2 client, in the releases that its workload names, downloads every byte from the real server."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 import sys

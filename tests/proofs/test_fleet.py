@@ -3,6 +3,8 @@
 Then two hosts whose engines differ: this machine's, and a newer one with another store.
 """
 
+from __future__ import annotations
+
 import json
 import subprocess
 import threading

@@ -1,5 +1,7 @@
 """Without containers, with real interpreters: built with this machine's compiler, measured, and asked why they wait."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 

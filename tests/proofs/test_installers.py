@@ -1,5 +1,7 @@
 """Real installers, of PyPI: which Python each takes in an image, and what a project's own files do to that."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from collections.abc import Iterator

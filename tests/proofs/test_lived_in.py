@@ -4,6 +4,8 @@ It is run by .ci/run too. The experiment is a user's, with that user's home and 
 goes on undisturbed is a part of what is proved.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil

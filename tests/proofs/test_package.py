@@ -1,5 +1,7 @@
 """The wheel outside a clone tries an example of the project's on the image that a clone built."""
 
+from __future__ import annotations
+
 import shutil
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Podman: a variant is built, proved, measured and profiled by it, from an empty store to a report."""
 
+from __future__ import annotations
+
 import shutil
 from pathlib import Path
 

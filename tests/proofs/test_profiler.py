@@ -1,5 +1,7 @@
 """1,000,000 imports are 1,000,000 futex calls on the interpreter of 2007, to the call; two capabilities are enough."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 from typing import Any

@@ -1,5 +1,7 @@
 """Threads of GNU pth and the pip of an old Python: that interpreter is compiled for proofs alone."""
 
+from __future__ import annotations
+
 import re
 import statistics
 import subprocess

@@ -1,5 +1,7 @@
 """Sources whose signature nobody checks here: Debian's index, which its archive's key signed, names the same sums."""
 
+from __future__ import annotations
+
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,5 +1,7 @@
 """docs/tour.md as it stands: every command of it, in its order, on variants compiled as they are for everybody."""
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

@@ -1,5 +1,7 @@
 """Every variant: compiled from its source twice without the engine's cache, the same each time, and as it declares."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

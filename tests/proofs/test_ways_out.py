@@ -1,5 +1,7 @@
 """A real uWSGI is not built where `swap` says that it breaks, and serves with the variant that it names."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

@@ -3,6 +3,8 @@
 The program whose acquires are known is that of tests/integration/test_why.py.
 """
 
+from __future__ import annotations
+
 import datetime
 from collections import Counter
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """What tests of torture use: images that are there before anything is ended, and a project of their own."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Real experiments that are ended, and what is left of them: measured again, reported and resumed."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import time

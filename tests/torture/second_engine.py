@@ -3,6 +3,8 @@
 The machine's engine, its bridge and its containers are not seen from there, and all ends with the namespaces.
 """
 
+from __future__ import annotations
+
 import shutil
 import subprocess
 import tempfile

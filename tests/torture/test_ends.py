@@ -3,6 +3,8 @@
 The real ones measure `startup` on one variant with Docker; INTERLOCK_TORTURE_ENDS is how often each fault is tried.
 """
 
+from __future__ import annotations
+
 import os
 import random
 import signal

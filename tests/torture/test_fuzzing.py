@@ -6,6 +6,8 @@ or a sentence. Of each way to be lost the seed is said that makes such a text an
 `made(TARGETS[name], random.Random(seed))`.
 """
 
+from __future__ import annotations
+
 import os
 import random
 import resource

@@ -3,6 +3,8 @@
 It is a second dockerd, never the machine's. INTERLOCK_TORTURE_ENDS is how often each is tried.
 """
 
+from __future__ import annotations
+
 import random
 import subprocess
 import time

@@ -5,6 +5,8 @@ clean` removes what the killed process could not, a second one what the engine w
 without profiles are in test_ends.
 """
 
+from __future__ import annotations
+
 import os
 import random
 import signal

@@ -4,6 +4,8 @@ The engine is the machine's, behind a socket that forwards to it until it does n
 each is tried.
 """
 
+from __future__ import annotations
+
 import os
 import random
 import select

@@ -3,6 +3,8 @@
 INTERLOCK_TORTURE_ENDS is how often each is tried.
 """
 
+from __future__ import annotations
+
 import random
 import signal
 import subprocess

@@ -1,5 +1,7 @@
 """What is kept is taken only if nothing in it changed; `clean` leaves the living and removes the dead."""
 
+from __future__ import annotations
+
 import random
 from contextlib import ExitStack
 from pathlib import Path
