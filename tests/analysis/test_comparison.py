@@ -275,6 +275,17 @@ def test_what_failed_in_a_later_round_keeps_its_figures_and_is_compared_with_not
     assert pairs == compared
 
 
+def test_what_failed_in_a_later_round_helps_to_fit_the_others_and_is_in_no_family() -> None:
+    values = {BASE: by_rounds(1, 0), CONTROL: by_rounds(1, 0.01, rounds=3), OTHER: by_rounds(1.02, 0.02)}
+    (whole, after) = (
+        row_of(table_of(values, (BASE, CONTROL, OTHER), cells=[make_cell(BASE), cell, make_cell(OTHER)]))
+        for cell in (make_cell(CONTROL), make_cell(CONTROL, outcome=FAILED))
+    )
+    assert comparison_of(after).ratio == comparison_of(whole).ratio
+    assert comparison_of(after).p == comparison_of(after).ratio.p
+    assert comparison_of(whole).p > comparison_of(whole).ratio.p
+
+
 def test_a_table_counts_the_rounds_that_its_own_benchmark_took() -> None:
     """A workload's other benchmarks may have taken more."""
     assert table_of({BASE: by_rounds(1, 0)}, order={"locks": [[BASE, OTHER]] * 20}).rounds == 8
@@ -338,7 +349,7 @@ def test_a_summary_counts_what_is_slower_faster_or_missing_and_gives_each_worklo
 
 def test_a_variant_without_figures_has_a_summary_without_a_ratio() -> None:
     (_, other) = summarised({BASE: {"a": by_rounds(1)}})
-    assert other == Summary(OTHER, None, Counter(), 3)
+    assert other == Summary(OTHER, None, Counter(), 3, built_otherwise=False)
 
 
 def test_what_does_not_rank_is_in_no_summary() -> None:

@@ -106,7 +106,7 @@ class Recorded:
         for look in [look for look in LOOKS if look < limit]:
             rows = {label: row[: min(look, taken[label])] for label, row in figures.items()}
             found = last_look(rows, pairs, self.baseline, margin=self.margin)
-            still = open_labels(found, pairs, figures, reach=FAR * (limit - look)) & going_on
+            still = open_labels(found, pairs, reach=FAR * (limit - look)) & going_on
             still = still | always if still - always else set()
             taken |= dict.fromkeys(going_on - still, look)
             going_on = still

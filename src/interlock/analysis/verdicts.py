@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -158,20 +158,17 @@ def last_look(
     return _looked_at(figures, pairs, baseline, shares_after, margin)
 
 
-def open_labels(
-    comparisons: Mapping[Pair, Comparison], pairs: Iterable[Pair], labels: Container[str], *, reach: float = math.inf
-) -> set[str]:
+def open_labels(comparisons: Mapping[Pair, Comparison], pairs: Iterable[Pair], *, reach: float = math.inf) -> set[str]:
     """Return the labels of the pairs that are not decided and may be, in about `reach` more rounds.
 
-    After few rounds an estimate may be off by its error. A pair of which a label is missing is not waited for.
+    After few rounds an estimate may be off by its error.
     """
     far = {
         pair
         for pair, comparison in comparisons.items()
         if comparison.verdict is not Verdict.UNDECIDED or (comparison.fewest_more_rounds or 0) > reach
     }
-    near = [pair for pair in pairs if pair not in far and all(label in labels for label in pair)]
-    return {label for pair in near for label in pair}
+    return {label for pair in pairs if pair not in far for label in pair}
 
 
 def looks_of(rounds: int, end: RoundsEnd) -> dict[int, float]:

@@ -231,12 +231,11 @@ class Looking:
         """Return the tracks that go on: what is not decided, what it is compared with, the twin and the limits.
 
         Those that would need far more rounds than are left get none: the time goes where a decision is near.
-        Those that were decided before are in the fit and in the family, as they are in the report. Rows that failed or
-        timed out are not waited for.
+        Those that were decided before are in the fit and in the family, as they are in the report.
         """
         figures, pairs, compared = self._look(tracks[0].name)
         left = limit - max(map(len, figures.values()), default=0)
-        needed = open_labels(compared, pairs, figures, reach=FAR * left)
+        needed = open_labels(compared, pairs, reach=FAR * left)
         baseline = self.session.resources.settings.baseline
         always = {baseline, label_of(baseline, TWIN)}
         if not any(track.label in needed - always for track in tracks):
@@ -266,10 +265,10 @@ class Looking:
 
     def _compared(self, name: str) -> tuple[Mapping[str, Sequence[BlockFigure]], list[Pair]]:
         """Return what the rows of a table are compared by, and the pairs; a limit is no row."""
-        rows = [track for track in self.tracks[name] if track.goes_on and not track.cell.is_limit]
+        rows = [track for track in self.tracks[name] if not track.cell.is_limit]
         figures = compared_figures({track.label: track.values for track in rows})
-        resources = self.session.resources
-        return figures, compared_pairs(figures, resources.settings.baseline, resources.known.controls)
+        resources, compared = self.session.resources, [track.label for track in rows if track.goes_on]
+        return figures, compared_pairs(compared, resources.settings.baseline, resources.known.controls)
 
     def _show(self, name: str, compared: Mapping[Pair, Comparison], *, is_last: bool = False) -> None:
         """Show a look, with the labels whose ratio also reflects how they were built."""

@@ -64,7 +64,6 @@ def page(
         warnings=[one_line(warning) for warning in experiment.warnings],
         missing=every_reason(experiment),
         legend=report.LEGEND,
-        otherwise=report.OTHERWISE,
         time=time_section(experiment),
         is_of_numbers=is_of_numbers,
         capitalized=capitalized,
