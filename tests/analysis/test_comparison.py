@@ -352,6 +352,18 @@ def test_a_variant_without_figures_has_a_summary_without_a_ratio() -> None:
     assert other == Summary(OTHER, None, Counter(), 3, built_otherwise=False)
 
 
+def test_of_a_workload_with_figures_for_more_cpus_nothing_that_is_pinned_to_one_counts_there() -> None:
+    workloads = catalogs.load(ROOT).workloads.values()
+    wrong = {
+        workload.name: [one.name for one in counting if one.cpus == "one"]
+        for workload in workloads
+        for counting in [counted(workload.benchmarks, 2)]
+        if any(one.counts_for == "more" for one in workload.benchmarks)
+    }
+    assert {name: pinned for name, pinned in wrong.items() if pinned} == {}
+    assert wrong.keys() >= {"download", "download-b2", "download-b2-large", "service"}
+
+
 def test_what_does_not_rank_is_in_no_summary() -> None:
     workload = make_workload(benchmarks=[make_benchmark("a"), make_benchmark("b", counts_for="named")])
     experiment = make_experiment([BASE, OTHER], workloads={"locks": workload})
