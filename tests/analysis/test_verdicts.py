@@ -15,7 +15,6 @@ from interlock.analysis.verdicts import (
     Verdict,
     compare_rows,
     compared,
-    last_look,
     looks_of,
     looks_of_sameness,
     open_labels,
@@ -183,7 +182,7 @@ def test_ten_percent_are_found_and_five_are_hardly_ever_called_the_same() -> Non
 
 def undecided_labels(figures: Mapping[str, Sequence[BlockFigure]], pairs: list[tuple[str, str]]) -> set[str]:
     """Both of each pair that is not decided, before the first look of all."""
-    return open_labels(last_look(figures, pairs, BASE), pairs)
+    return open_labels(compare_rows(figures, pairs, BASE, end=None), pairs)
 
 
 def test_a_factor_of_two_is_decided_by_the_first_look() -> None:
@@ -276,10 +275,10 @@ def test_a_row_that_joined_later_has_its_first_look_after_as_many_blocks_of_its_
     rng = np.random.default_rng(7)
     rows = staged_table(rng, JOINED_AFTER + min(LOOKS) - 1)
     pairs = [("first", BASE), ("slower", BASE)]
-    assert set(last_look(rows, pairs, BASE)) == {("first", BASE)}
+    assert set(compare_rows(rows, pairs, BASE, end=None)) == {("first", BASE)}
     assert undecided_labels(rows, pairs) >= {"slower", BASE}
     rows = staged_table(rng, JOINED_AFTER + min(LOOKS))
-    assert set(last_look(rows, pairs, BASE)) == set(pairs)
+    assert set(compare_rows(rows, pairs, BASE, end=None)) == set(pairs)
     # A look at rounds that were fixed beforehand is the only one, of each row's own.
     fixed = compare_rows(rows, pairs, BASE, end=RoundsEnd.FIXED)
     assert fixed["slower", BASE].p == pytest.approx(fixed["slower", BASE].ratio.p, rel=1)

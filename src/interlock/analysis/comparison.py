@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
 from interlock.analysis.pairing import compared_figures
-from interlock.analysis.statistics import BlockFigure, Interval, Ratio, mean_by_group, ratio_of, relative_error
+from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_of, relative_error
 from interlock.analysis.verdicts import Comparison, Pair, Verdict, compare_rows
 from interlock.catalog.services import cpus_in
 from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
@@ -139,17 +139,6 @@ def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[T
     return [_table(contents, workload, benchmark) for workload in workloads for benchmark in workload.benchmarks]
 
 
-def _compared(
-    experiment: Experiment, workload: Workload, figures: Mapping[str, Sequence[BlockFigure]], failed: Container[str]
-) -> dict[Pair, Comparison]:
-    """Compare each row of a table with the baseline and its control, where these are the same once."""
-    baseline, end = experiment.settings.baseline, experiment.rounds_end(workload.name)
-    pairs = compared_pairs([label for label in figures if label not in failed], baseline, experiment.controls)
-    compared = compare_rows(figures, pairs, baseline, end=end, margin=workload.margin)
-    disturbed = is_too_disturbed(experiment, workload.name)
-    return {pair: replace(comparison, is_disturbed=disturbed) for pair, comparison in compared.items()}
-
-
 def warnings_of(experiment: Experiment, workload: str) -> list[str]:
     """Return an experiment's warnings of one workload, without its name."""
     mine = f"{workload}: "
@@ -203,7 +192,10 @@ def _table(contents: Contents, workload: Workload, benchmark: Benchmark) -> Tabl
     cells = [cell for cell in experiment.cells if cell.workload == workload.name and cell.mode != TWIN]
     limits = [cell for cell in experiment.limits if cell.workload == workload.name and cell.mode in names]
     failed = {cell.label for cell in cells if cell.outcome_of(benchmark.name).state is not State.OK}
-    compared = _compared(experiment, workload, figures, failed)
+    pairs = compared_pairs([label for label in figures if label not in failed], baseline, experiment.controls)
+    end, disturbed = experiment.rounds_end(workload.name), is_too_disturbed(experiment, workload.name)
+    found = compare_rows(figures, pairs, baseline, end=end, margin=workload.margin)
+    compared = {pair: replace(comparison, is_disturbed=disturbed) for pair, comparison in found.items()}
     rows = tuple(_row(contents, cell, benchmark, compared) for cell in cells)
     table = Table(
         workload=workload,

@@ -201,7 +201,7 @@ def _compared(
         label: by_block([number**sign for number in figures.processes], figures.blocks)
         for label, figures in known.items()
     }
-    figures = in_places(known, by_label)
+    figures = in_places({label: figures.blocks for label, figures in known.items()}, by_label)
     pairs = [(label, OWN) for label in figures if label != OWN]
     compared = compare_rows(figures, pairs, OWN, end=end, margin=table.workload.margin)
     return {label: comparison for (label, _), comparison in compared.items()}
@@ -261,7 +261,9 @@ def best_of(judged: Sequence[JudgedRow], table: Table) -> list[str]:
     better = {row.label: row.comparison for row in judged if row.verdict is TrialVerdict.SWITCH and row.comparison}
     rows = {row.label: row for row in table.rows if row.label in better}
     order = sorted(rows, key=lambda label: better[label].ratio.estimate)
-    figures = in_places(rows, {label: row.figures for label, row in rows.items()})
+    figures = in_places(
+        {label: row.blocks for label, row in rows.items()}, {label: row.figures for label, row in rows.items()}
+    )
     places = ranks(order, fit_levels(figures).ratio) if order else {}
     return [label for label in order if places[label] is not Rank.WORSE]
 
