@@ -123,12 +123,8 @@ def _rounds(experiment: Experiment) -> str:
     return f"rounds {settings.rounds} to {settings.rounds_limit}{but} until decided"
 
 
-def benchmark_sections(tables: Sequence[Table]) -> list[Section]:
-    """Return a table for each benchmark: value, ratios, calls and memory of every variant."""
-    return [_benchmark_section(table) for table in tables]
-
-
-def _benchmark_section(table: Table) -> Section:
+def benchmark_section(table: Table) -> Section:
+    """Return the table of a benchmark: value, ratios, calls and memory of every variant."""
     metric, profile = table.benchmark.metric, table.benchmark.profile_metric
     better = "higher" if metric.inverse else "lower"
     twin = f"twin {ratio_text(table.twin)}" if table.twin else "no twin"
@@ -218,7 +214,7 @@ def markdown(
     lines += details("How to read the tables", [LEGEND])
     lines += ["## All figures", ""]
     curves_and_details = [*scaling_sections(experiment, tables), *detail_sections(tables)]
-    sections = [*benchmark_sections(tables), *curves_and_details, *profile_sections(tables)]
+    sections = [*map(benchmark_section, tables), *curves_and_details, *profile_sections(tables)]
     for workload in dict.fromkeys(table.workload.name for table in tables):
         mine = [section for section in sections if section.title.startswith(f"{workload}: ")]
         lines += details(workload, [line for section in mine for line in markdown_lines(section)])
@@ -358,7 +354,7 @@ def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
     for section in [
         image_section(experiment),
         summary_section(experiment, tables),
-        *benchmark_sections(tables),
+        *map(benchmark_section, tables),
         *curves_and_details,
     ]:
         parts += rich_parts(section)

@@ -91,7 +91,7 @@ def _by_workload(tables: Sequence[Table]) -> dict[str, list[BenchmarkPart]]:
     """Return the benchmarks by workload."""
     parts: defaultdict[str, list[BenchmarkPart]] = defaultdict(list)
     for table in tables:
-        sections = [*report.benchmark_sections([table]), *report.detail_sections([table])]
+        sections = [report.benchmark_section(table), *report.detail_sections([table])]
         title = f"{table.workload.name} {table.benchmark.name}"
         parts[table.workload.name].append(BenchmarkPart(title, dots_of(table), sections))
     return parts
