@@ -150,12 +150,24 @@ def test_where_one_benchmark_was_asked_for_only_that_is_to_be_measured() -> None
     assert pick.next == ["interlock matrix --workloads locks/queue,startup --variants base,near --baseline base"]
 
 
-def test_what_was_not_measured_is_no_reason_to_stay() -> None:
-    """A baseline that nothing else was measured beside was 'stay: nothing else meets the constraints'."""
-    evidence = make_evidence({"base": {"locks/queue": SIX, "startup/pass": SIX}, "x": {"startup/pass": SIX}})
-    pick = advice_on(evidence)
-    assert (pick.decision, pick.not_measured, pick.excluded) == (Decision.MEASURE, ["x"], [])
-    assert pick.next == ["interlock matrix --workloads locks --variants base,x --baseline base"]
+@pytest.mark.parametrize(
+    ("figures", "lacking", "following"),
+    [
+        (
+            {"base": {"locks/queue": SIX, "startup/pass": SIX}, "x": {"startup/pass": SIX}},
+            ["x"],
+            "interlock matrix --workloads locks --variants base,x --baseline base",
+        ),
+        (queue(), [], "interlock matrix --workloads locks"),
+    ],
+)
+def test_a_baseline_beside_which_nothing_was_measured_is_no_reason_to_stay(
+    figures: Figures, lacking: list[str], following: str
+) -> None:
+    """It was 'stay: nothing else meets the constraints', although nothing else was there to meet them."""
+    pick = advice_on(make_evidence(figures))
+    assert (pick.decision, pick.not_measured, pick.excluded) == (Decision.MEASURE, lacking, [])
+    assert pick.next == [following]
 
 
 def test_without_the_file_of_the_baseline_everything_is_to_be_measured() -> None:
@@ -165,13 +177,6 @@ def test_without_the_file_of_the_baseline_everything_is_to_be_measured() -> None
     assert (pick.decision, pick.not_measured, pick.contenders) == (Decision.MEASURE, ["base", "fast"], [])
     assert pick.answer.count("base") == 1
     assert "only" not in pick.answer
-
-
-def test_an_experiment_of_one_row_is_no_reason_to_stay() -> None:
-    """It was 'stay: nothing else meets the constraints', although nothing else was there to meet them."""
-    pick = advice_on(make_evidence(queue()))
-    assert (pick.decision, pick.not_measured, pick.excluded) == (Decision.MEASURE, [], [])
-    assert pick.next == ["interlock matrix --workloads locks"]
 
 
 def test_an_answer_beside_what_was_not_measured_says_so() -> None:
