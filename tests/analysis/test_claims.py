@@ -341,28 +341,24 @@ def test_what_does_not_end_does_not_work_and_what_was_not_measured_is_not_known(
 
 
 @pytest.mark.parametrize(
-    ("published", "verdict"),
+    ("published", "bound", "calls", "verdict"),
     [
-        (500_000, ClaimVerdict.CONFIRMED),
-        (520_000, ClaimVerdict.WEAKER),
-        (480_000, ClaimVerdict.STRONGER),
-        (20_000_000, ClaimVerdict.NO_EFFECT),
-        (0, ClaimVerdict.OPPOSITE),
+        (500_000, Bound.EXACT, 0.5, CONFIRMED),
+        (520_000, Bound.EXACT, 0.5, WEAKER),
+        (480_000, Bound.EXACT, 0.5, STRONGER),
+        (20_000_000, Bound.EXACT, 0.5, NO_EFFECT),
+        (0, Bound.EXACT, 0.5, OPPOSITE),
+        (0, Bound.EXACT, 0.0, CONFIRMED),
+        (100_000, Bound.AT_MOST, 0.5, OPPOSITE),
     ],
 )
-def test_a_count_is_calls_per_unit_times_scale_and_compared_directly(published: float, verdict: ClaimVerdict) -> None:
-    claim = make_claim(metric="futex", against=None, scale=1e6, published=published, tolerance=0.01)
-    finding = judge(claim, profiles={"a": make_profile(0.5)})
+def test_a_count_is_calls_per_unit_times_scale_and_compared_directly(
+    published: float, bound: Bound, calls: float, verdict: ClaimVerdict
+) -> None:
+    claim = make_claim(metric="futex", against=None, scale=1e6, published=published, tolerance=0.01, bound=bound)
+    finding = judge(claim, profiles={"a": make_profile(calls)})
     assert finding.verdict is verdict
-    assert (finding.count, finding.figure) == (500_000, "500,000")
-
-
-def test_no_call_left_is_confirmed_by_none() -> None:
-    claim = make_claim(metric="futex", against=None, published=0, tolerance=0)
-    assert judge(claim, profiles={"a": make_profile(0.0)}).verdict is ClaimVerdict.CONFIRMED
-    assert judge(claim, profiles={"a": make_profile(0.5)}).verdict is ClaimVerdict.OPPOSITE
-    few = make_claim(metric="futex", against=None, published=0.1, tolerance=0, bound="at-most")
-    assert judge(few, profiles={"a": make_profile(0.5)}).verdict is ClaimVerdict.OPPOSITE
+    assert (finding.count, finding.figure) == ((500_000, "500,000") if calls else (0, "0"))
 
 
 def test_named_system_calls_are_counted_and_two_counts_have_a_ratio() -> None:

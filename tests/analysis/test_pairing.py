@@ -117,7 +117,9 @@ def test_figures_stand_in_the_places_of_their_blocks_among_those_of_the_table() 
         return make_values(*([float(one)] for one in blocks)).model_copy(update={"blocks": list(blocks)})
 
     rows = {"base": row(1, 2, 4, 5), "late": row(4, 5), "cut": row(1, 4), "ended": row(1), "none": row()}
-    assert in_places(rows, {key: one.block_figures for key, one in rows.items()}) == {
+    assert in_places(
+        {key: one.blocks for key, one in rows.items()}, {key: one.block_figures for key, one in rows.items()}
+    ) == {
         "base": [1.0, 2.0, 4.0, 5.0],
         "late": [NO_PART, NO_PART, 4.0, 5.0],
         "cut": [1.0, NO_PART, 4.0],

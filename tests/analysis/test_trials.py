@@ -30,7 +30,7 @@ from interlock.catalog.variants import Gil
 from interlock.results.experiments import TOO_DISTURBED, Outcome, State
 from interlock.results.trials import OWN, GilStates, TriedImage
 from interlock.trial.options import conditions_of
-from tests.builders import present
+from tests.builders import OK, present
 from tests.trials import NOISE, around, make_trial, make_tried
 
 BACK = GilStates(processes=1, off_at_start=1, came_back=1, modules=["lxml.etree"])
@@ -230,6 +230,29 @@ def test_the_interval_of_a_figure_that_is_undecided_among_many_has_1_in_it() -> 
         assert change.cost.low <= 1 or change.verdict.differs
         widened += change.cost.low <= 1 < alone.low
     assert widened
+
+
+def test_a_row_that_failed_makes_no_figure_of_the_others_harder_to_show() -> None:
+    """Each figure's table counted it, as that of what decides did not."""
+    shown = {}
+    for outcome in (OK, Outcome(state=State.FAILED, reason="exit code 139")):
+        memory = [
+            around(5e7 * (1 + share / 200), (1.08, 0.96, 1.05, 0.95, 1.0, 1.07, 0.94, 1.02)) for share in range(40)
+        ]
+        rows = {NEW: around(0.001, NOISE[::-1]), "cpython-3.13": around(0.001, NOISE[::-1])}
+        judged = [
+            judge(
+                *make_tried(
+                    rows,
+                    {"cpython-3.13": outcome},
+                    reported={OWN: OWN_FIGURES, "cpython-3.13": OWN_FIGURES, NEW: OWN_FIGURES | {"memory_bytes": one}},
+                )
+            )
+            for one in memory
+        ]
+        changes = [change for found in judged for row in found if row.label == NEW for change in row.changes]
+        shown[outcome.state] = sum(one.figure is Figure.MEMORY and one.verdict.differs for one in changes)
+    assert shown[State.FAILED] > shown[State.OK] > 0
 
 
 @pytest.mark.parametrize(

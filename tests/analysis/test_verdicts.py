@@ -15,7 +15,6 @@ from interlock.analysis.verdicts import (
     Verdict,
     compare_rows,
     compared,
-    last_look,
     looks_of,
     looks_of_sameness,
     open_labels,
@@ -101,15 +100,15 @@ def test_what_needs_more_rounds_than_are_in_reach_is_not_waited_for() -> None:
     near, far = (Comparison(BASE, ratio(1.03, error), 1.0, 1.0) for error in (0.011, 0.2))
     found = {("near", BASE): near, ("far", BASE): far}
     assert 0 < present(near.more_rounds) < 10 < present(far.more_rounds)
-    assert open_labels(found, found, {"near", "far", BASE}, reach=10) == {"near", BASE}
-    assert open_labels(found, found, {"near", "far", BASE}) == {"near", "far", BASE}
-    assert open_labels({}, found, {"far", BASE}, reach=0) == {"far", BASE}, "nothing is known of it yet"
+    assert open_labels(found, found, reach=10) == {"near", BASE}
+    assert open_labels(found, found) == {"near", "far", BASE}
+    assert open_labels({}, [("far", BASE)], reach=0) == {"far", BASE}, "nothing is known of it yet"
 
 
 def test_a_pair_is_waited_for_if_its_true_ratio_may_lie_where_it_is_decided_soon() -> None:
     between = Comparison(BASE, ratio(1.04, 0.03), 1.0, 1.0)  # halfway between sameness and a difference
     assert 0 < present(between.fewest_more_rounds) < 10 < present(between.more_rounds)
-    assert open_labels({("a", BASE): between}, [("a", BASE)], {"a", BASE}, reach=10) == {"a", BASE}
+    assert open_labels({("a", BASE): between}, [("a", BASE)], reach=10) == {"a", BASE}
     assert Comparison(BASE, ratio(2.0), 0.0, 1.0).fewest_more_rounds is None
 
 
@@ -183,7 +182,7 @@ def test_ten_percent_are_found_and_five_are_hardly_ever_called_the_same() -> Non
 
 def undecided_labels(figures: Mapping[str, Sequence[BlockFigure]], pairs: list[tuple[str, str]]) -> set[str]:
     """Both of each pair that is not decided, before the first look of all."""
-    return open_labels(last_look(figures, pairs, BASE), pairs, figures)
+    return open_labels(compare_rows(figures, pairs, BASE, end=None), pairs)
 
 
 def test_a_factor_of_two_is_decided_by_the_first_look() -> None:
@@ -276,10 +275,10 @@ def test_a_row_that_joined_later_has_its_first_look_after_as_many_blocks_of_its_
     rng = np.random.default_rng(7)
     rows = staged_table(rng, JOINED_AFTER + min(LOOKS) - 1)
     pairs = [("first", BASE), ("slower", BASE)]
-    assert set(last_look(rows, pairs, BASE)) == {("first", BASE)}
+    assert set(compare_rows(rows, pairs, BASE, end=None)) == {("first", BASE)}
     assert undecided_labels(rows, pairs) >= {"slower", BASE}
     rows = staged_table(rng, JOINED_AFTER + min(LOOKS))
-    assert set(last_look(rows, pairs, BASE)) == set(pairs)
+    assert set(compare_rows(rows, pairs, BASE, end=None)) == set(pairs)
     # A look at rounds that were fixed beforehand is the only one, of each row's own.
     fixed = compare_rows(rows, pairs, BASE, end=RoundsEnd.FIXED)
     assert fixed["slower", BASE].p == pytest.approx(fixed["slower", BASE].ratio.p, rel=1)

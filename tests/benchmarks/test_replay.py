@@ -23,7 +23,7 @@ import pytest
 
 from interlock.analysis.comparison import compared_pairs, fitted_rows
 from interlock.analysis.statistics import Levels, fit_levels
-from interlock.analysis.verdicts import LOOKS, Comparison, Verdict, compare_rows, last_look, open_labels
+from interlock.analysis.verdicts import LOOKS, Comparison, Verdict, compare_rows, open_labels
 from interlock.catalog.types import TWIN, label_of
 from interlock.measure.rounds import FAR
 from interlock.results import store
@@ -105,8 +105,8 @@ class Recorded:
         pairs = [pair for pair in compared_pairs(figures, self.baseline, {}) if pair[1] == self.baseline]
         for look in [look for look in LOOKS if look < limit]:
             rows = {label: row[: min(look, taken[label])] for label, row in figures.items()}
-            found = last_look(rows, pairs, self.baseline, margin=self.margin)
-            still = open_labels(found, pairs, figures, reach=FAR * (limit - look)) & going_on
+            found = compare_rows(rows, pairs, self.baseline, end=None, margin=self.margin)
+            still = open_labels(found, pairs, reach=FAR * (limit - look)) & going_on
             still = still | always if still - always else set()
             taken |= dict.fromkeys(going_on - still, look)
             going_on = still

@@ -223,6 +223,20 @@ def test_a_row_that_was_decided_stops_and_stays_in_the_family_of_the_others() ->
     assert {look.comparisons["a", "base"].verdict for look in engine.looks} == {Verdict.SLOWER}
 
 
+def test_a_row_that_failed_is_in_no_family_and_its_rounds_before_fit_the_others() -> None:
+    def look_with(broken: Callable[[int, str], Ended]) -> Look:
+        engine = Engine(base=steady, a=unsteady, b=broken)
+        engine.run_rounds(rounds=4)
+        return engine.looks[-1]
+
+    def ends(number: int, loops: str) -> Ended:
+        return nearly(number, loops) if number < 3 else make_ended("", exit_code=1)
+
+    failed, alone = look_with(ends), look_with(lambda _number, _loops: make_ended("", exit_code=1))
+    assert [set(look.comparisons) for look in (failed, alone)] == [{("a", "base")}] * 2
+    assert failed.comparisons["a", "base"].ratio.freedom > alone.comparisons["a", "base"].ratio.freedom
+
+
 def test_a_look_says_which_rows_are_built_otherwise_than_the_baseline() -> None:
     engine = Engine(base=steady, a=slow, b=steady)
     images = [make_built(name, optimisations=made) for name, made in (("base", []), ("a", ["PGO"]), ("b", []))]

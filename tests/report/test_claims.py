@@ -99,22 +99,20 @@ def test_an_interval_without_an_end_is_json_too() -> None:
     assert json.loads(text, parse_constant=pytest.fail)["findings"][0]["ratio"]["high"] is None
 
 
-@pytest.mark.parametrize("verdict", [ClaimVerdict.NO_EFFECT, ClaimVerdict.OPPOSITE])
-def test_requirements_that_are_contradicted_are_an_error_that_names_them(verdict: ClaimVerdict) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "file", "named"),
+    [(ClaimVerdict.NO_EFFECT, None, ""), (ClaimVerdict.OPPOSITE, Path("my claims.toml"), " --claims 'my claims.toml'")],
+)
+def test_requirements_that_are_contradicted_are_an_error_that_names_them_and_the_command(
+    verdict: ClaimVerdict, file: Path | None, named: str
+) -> None:
     required, other = make_claim(required=True), make_claim(name="third", required=True)
     found = [finding(verdict, required), finding(verdict), finding(verdict, other)]
     with pytest.raises(ClaimError) as caught:
-        claims.check_required(Path("my results/x"), found)
+        claims.check_required(Path("my results/x"), found, file)
     assert caught.value.exit_code == 1
     assert (caught.value.file, caught.value.key) == ("my results/x", "half, third")
-    assert "`interlock claims 'my results/x'`" in caught.value.todo
-
-
-def test_the_command_that_shows_the_figures_names_the_file_of_the_claims_too() -> None:
-    found = [finding(ClaimVerdict.OPPOSITE, make_claim(required=True))]
-    with pytest.raises(ClaimError) as caught:
-        claims.check_required(Path("results/x"), found, Path("my claims.toml"))
-    assert "`interlock claims results/x --claims 'my claims.toml'`" in caught.value.todo
+    assert f"`interlock claims 'my results/x'{named}`" in caught.value.todo
 
 
 @pytest.mark.parametrize("verdict", [one for one in ClaimVerdict if not one.contradicts])

@@ -67,7 +67,7 @@ def example() -> tuple[Experiment, list[Table]]:
 
 
 def test_a_row_has_its_value_ratios_verdicts_calls_and_state() -> None:
-    lock, rate = report.benchmark_sections(example()[1])
+    lock, rate = map(report.benchmark_section, example()[1])
     how = "(all 2 CPUs, 5 rounds, twin 1.000x [0.999, 1.001])"
     assert lock.title == f"locks: uncontended, ns per lock, lower is better {how}"
     assert rate.title == f"locks: rate, MB/s, higher is better {how}"
@@ -94,7 +94,7 @@ def test_a_row_has_its_value_ratios_verdicts_calls_and_state() -> None:
 def test_one_round_has_no_interval_and_no_twin_no_ratio_of_it() -> None:
     values = {(name, "locks"): {"uncontended": make_values([1.0])} for name in VARIANTS[:2]}
     experiment = make_experiment(VARIANTS[:2], order={"locks": [VARIANTS[:2]] * 2})
-    (section,) = report.benchmark_sections(comparison.tables(experiment, values, {}))
+    (section,) = map(report.benchmark_section, comparison.tables(experiment, values, {}))
     assert section.title.endswith("(all 2 CPUs, 1 round, no twin)")
     assert section.rows[1][2] == "1.000x [one round] undecided"
 
@@ -104,7 +104,7 @@ def test_the_answer_comes_first_then_what_changed_then_what_is_open_and_the_rest
     headings = [line.removeprefix("## ") for line in text.partition("<details>")[0].splitlines() if line[:3] == "## "]
     assert headings == [CHANGED.capitalize(), OPEN.capitalize(), "Machine and settings", "Summary"]
     assert text.splitlines()[2] == f"**{NOT_KNOWN.sentence}**"
-    assert text.index(f"## {report.benchmark_sections(example()[1])[0].title}") > text.index("<details>")
+    assert text.index(f"## {report.benchmark_section(example()[1][0]).title}") > text.index("<details>")
     assert text.count("<details>") == text.count("</details>") > 1
 
 

@@ -131,11 +131,7 @@ def test_a_mode_is_on_the_page_with_what_it_starts_the_interpreter_with(label: s
 
 @pytest.mark.parametrize("variant", known().variants.values(), ids=lambda one: one.name)
 def test_a_variant_s_differences_are_on_the_page_with_their_reasons(variant: Variant) -> None:
-    assert_has_differences(plain(), variant)
-
-
-def assert_has_differences(text: str, variant: Variant) -> None:
-    rows = [row for head, *rows in tables(text) if head == ["difference", "reason", "variants"] for row in rows]
+    rows = [row for head, *rows in tables(plain()) if head == ["difference", "reason", "variants"] for row in rows]
     for name, reason in variant.differences.items():
         owners = [row[2].split(", ") for row in rows if row[:2] == [name, " ".join(reason.replace("|", "\\|").split())]]
         assert [names for names in owners if any(covers(words, variant) for words in names)], name

@@ -24,16 +24,6 @@ class Side:
     name: str
     extract: Extract
 
-    def labels(self, key: BenchmarkKey) -> dict[str, None]:
-        """Return the labels that have a ratio in a benchmark, in their order."""
-        return dict.fromkeys(self.extract.measured[key].points) if key in self.extract.measured else {}
-
-    def command(self, key: BenchmarkKey) -> str:
-        return self.extract.measured[key].command
-
-    def ratio(self, key: BenchmarkKey, label: str) -> Ratio:
-        return self.extract.measured[key].points[label].ratio
-
 
 @dataclass(frozen=True)
 class Change:
@@ -80,8 +70,9 @@ class Changes:
 def changes_between(before: Side, after: Side) -> Changes:
     """Return the changes from one experiment to another; raise KindError if they are not of one kind."""
     check_comparable(f"{before.name} and {after.name}", before.extract.cohort, after.extract.cohort)
-    common = [key for key in before.extract.measured if key in after.extract.measured]
-    tables = [_table(before, after, key) for key in common if before.command(key) == after.command(key)]
+    old, new = before.extract.measured, after.extract.measured
+    common = [key for key in old if key in new and old[key].command == new[key].command]
+    tables = [_table(before, after, key) for key in common]
     return Changes(
         before,
         after,
@@ -99,28 +90,22 @@ def _image(before: Side, after: Side, label: str) -> str:
 
 
 def _table(before: Side, after: Side, key: BenchmarkKey) -> ChangeTable:
-    labels = [label for label in before.labels(key) if label in after.labels(key)]
-    old, new = ({label: side.ratio(key, label) for label in labels} for side in (before, after))
-    comparisons = compared(before.name, {label: change_of(old[label], new[label]) for label in labels})
-    is_disturbed = any(side.extract.measured[key].is_disturbed for side in (before, after))
+    old, new = before.extract.measured[key], after.extract.measured[key]
+    sides = {label: (old.points[label].ratio, new.points[label].ratio) for label in old.points if label in new.points}
+    comparisons = compared(before.name, {label: change_of(*ratios) for label, ratios in sides.items()})
+    is_disturbed = old.is_disturbed or new.is_disturbed
     rows = tuple(
-        Change(
-            label,
-            old[label],
-            new[label],
-            replace(comparisons[label], is_disturbed=is_disturbed),
-            _image(before, after, label),
-        )
-        for label in labels
+        Change(label, *sides[label], replace(comparison, is_disturbed=is_disturbed), _image(before, after, label))
+        for label, comparison in comparisons.items()
     )
-    return ChangeTable(key[0], after.extract.measured[key].benchmark, rows)
+    return ChangeTable(key[0], new.benchmark, rows)
 
 
 def _left_out(before: Side, after: Side) -> list[str]:
     """Return a sentence for each thing that cannot be compared."""
     lines = []
     for mine, theirs in ((before, after), (after, before)):
-        here, there = ({key: side.labels(key) for key in side.extract.measured} for side in (mine, theirs))
+        here, there = ({key: ratios.points for key, ratios in side.extract.measured.items()} for side in (mine, theirs))
         keys = [key for key in here if key not in there]
         labels = {label: None for key in here for label in here[key] if label not in set().union(*there.values())}
         lines += [f"only in {mine.name}: {', '.join(' '.join(key) for key in keys)}"] * bool(keys)
@@ -129,7 +114,8 @@ def _left_out(before: Side, after: Side) -> list[str]:
             alone = [label for label in here[key] if label not in {*there.get(key, {}), *labels}]
             if key in there and alone:
                 lines.append(f"only in {mine.name} {' '.join(key)}: {', '.join(alone)}")
-    for key in before.extract.measured:
-        if key in after.extract.measured and before.command(key) != after.command(key):
-            lines.append(f"{' '.join(key)} does something else: {before.command(key)}; now {after.command(key)}")
+    for key, old in before.extract.measured.items():
+        new = after.extract.measured.get(key)
+        if new and old.command != new.command:
+            lines.append(f"{' '.join(key)} does something else: {old.command}; now {new.command}")
     return lines

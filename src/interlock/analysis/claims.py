@@ -249,7 +249,8 @@ def _ratio(claim: Measured, contents: Contents) -> Comparison | _Judgement:
     if claim.metric is ClaimMetric.TIME and len(tables) == 1:
         figures = compared_figures(rows)
     else:
-        figures = in_places(rows, {name: figures_by_block(claim.metric, row) for name, row in rows.items()})
+        blocks = {name: row.blocks for name, row in rows.items()}
+        figures = in_places(blocks, {name: figures_by_block(claim.metric, row) for name, row in rows.items()})
     workload, end = contents.experiment.workloads[claim.workload], contents.experiment.rounds_end(claim.workload)
     pair = (str(mine), str(theirs))
     compared = compare_rows(figures, [pair], pair[1], end=end, margin=workload.margin)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
 from interlock.analysis.pairing import compared_figures
-from interlock.analysis.statistics import BlockFigure, Interval, Ratio, mean_by_group, ratio_of, relative_error
+from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_of, relative_error
 from interlock.analysis.verdicts import Comparison, Pair, Verdict, compare_rows
 from interlock.catalog.services import cpus_in
 from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
@@ -129,6 +129,7 @@ class Summary:
     ratio: Interval | None
     verdicts: Counter[Verdict]
     missing: int
+    built_otherwise: bool  # than the baseline, which the ratio includes
 
 
 def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[Table]:
@@ -136,17 +137,6 @@ def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[T
     contents = Contents(experiment, values, profiles)
     workloads = [experiment.workloads[name] for name in experiment.settings.workloads]
     return [_table(contents, workload, benchmark) for workload in workloads for benchmark in workload.benchmarks]
-
-
-def _compared(
-    experiment: Experiment, workload: Workload, figures: Mapping[str, Sequence[BlockFigure]]
-) -> dict[Pair, Comparison]:
-    """Compare each row of a table with the baseline and its control, where these are the same once."""
-    baseline, end = experiment.settings.baseline, experiment.rounds_end(workload.name)
-    pairs = compared_pairs(figures, baseline, experiment.controls)
-    compared = compare_rows(figures, pairs, baseline, end=end, margin=workload.margin)
-    disturbed = is_too_disturbed(experiment, workload.name)
-    return {pair: replace(comparison, is_disturbed=disturbed) for pair, comparison in compared.items()}
 
 
 def warnings_of(experiment: Experiment, workload: str) -> list[str]:
@@ -178,17 +168,18 @@ def fitted_rows(values: Values, workload: str, benchmark: str) -> dict[str, Benc
     }
 
 
-def compared_pairs(labels: Iterable[str], baseline: str, controls: Mapping[str, str]) -> list[tuple[str, str]]:
+def compared_pairs(labels: Collection[str], baseline: str, controls: Mapping[str, str]) -> list[Pair]:
     """Return what is compared in a table: each label with the baseline and its control, the twin with none.
 
-    `controls` are by variant.
+    `controls` are by variant. What failed in a later round is none of the labels: what it did before says nothing of
+    what it does. It has no verdict and is in no family, but its rounds help to fit the others.
     """
     pairs = [
         (label, other)
         for label in labels
         if label != label_of(baseline, TWIN)
         for other in (baseline, control_of(label, controls))
-        if other is not None and other != label
+        if other and other != label and other in labels
     ]
     return list(dict.fromkeys(pairs))
 
@@ -203,13 +194,14 @@ def _table(contents: Contents, workload: Workload, benchmark: Benchmark) -> Tabl
     experiment = contents.experiment
     baseline = experiment.settings.baseline
     figures = compared_figures(fitted_rows(contents.values, workload.name, benchmark.name))
-    compared = _compared(experiment, workload, figures)
     names = [limit.name for limit in workload.limits_of(benchmark.name)]
     cells = [cell for cell in experiment.cells if cell.workload == workload.name and cell.mode != TWIN]
     limits = [cell for cell in experiment.limits if cell.workload == workload.name and cell.mode in names]
-    # What a row did before it failed says nothing of what it does.
     failed = {cell.label for cell in cells if cell.outcome_of(benchmark.name).state is not State.OK}
-    compared = {pair: comparison for pair, comparison in compared.items() if failed.isdisjoint(pair)}
+    pairs = compared_pairs([label for label in figures if label not in failed], baseline, experiment.controls)
+    end, disturbed = experiment.rounds_end(workload.name), is_too_disturbed(experiment, workload.name)
+    found = compare_rows(figures, pairs, baseline, end=end, margin=workload.margin)
+    compared = {pair: replace(comparison, is_disturbed=disturbed) for pair, comparison in found.items()}
     rows = tuple(_row(contents, cell, benchmark, compared) for cell in cells)
     table = Table(
         workload=workload,
@@ -314,16 +306,27 @@ def baseline_optimisation(experiment: Experiment) -> str:
 
 
 def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:
-    """Return a summary of each variant and mode but the baseline, in the order of the experiment."""
+    """Return a summary of each variant and mode but the baseline, in the order of the experiment.
+
+    Each workload has the same weight in the mean.
+    """
     baseline = experiment.settings.baseline
     labels = dict.fromkeys(cell.label for cell in experiment.cells if cell.mode != TWIN and cell.label != baseline)
     compared: dict[str, list[tuple[str, Comparison]]] = {label: [] for label in labels}
+    otherwise = {row.label for table in tables for row in table.rows if row.built_otherwise}
     ranking = counting_tables(experiment, tables)
     for table in ranking:
         for row in table.rows:
             if row.to_baseline:
                 compared[row.label].append((table.workload.name, row.to_baseline))
-    return [_summary(label, comparisons, len(ranking)) for label, comparisons in compared.items()]
+    means = []
+    for label, comparisons in compared.items():
+        groups: dict[str, list[Ratio]] = {}
+        for workload, comparison in comparisons:
+            groups.setdefault(workload, []).append(comparison.ratio)
+        verdicts, mean = Counter(comparison.verdict for _, comparison in comparisons), mean_by_group(groups.values())
+        means.append(Summary(label, mean, verdicts, len(ranking) - verdicts.total(), label in otherwise))
+    return means
 
 
 def counting_tables(experiment: Experiment, tables: Sequence[Table]) -> list[Table]:
@@ -335,15 +338,6 @@ def counting_tables(experiment: Experiment, tables: Sequence[Table]) -> list[Tab
         for benchmark in counted(workload.benchmarks, experiment.host["cores"])
     }
     return [table for table in tables if (table.workload.name, table.benchmark.name) in counting]
-
-
-def _summary(label: str, compared: Sequence[tuple[str, Comparison]], benchmarks: int) -> Summary:
-    """Return the summary of one label; each workload has the same weight in the mean."""
-    groups: dict[str, list[Ratio]] = {}
-    for workload, comparison in compared:
-        groups.setdefault(workload, []).append(comparison.ratio)
-    verdicts = Counter(comparison.verdict for _, comparison in compared)
-    return Summary(label, mean_by_group(groups.values()), verdicts, benchmarks - verdicts.total())
 
 
 def counted(benchmarks: Sequence[Benchmark], cpus: int) -> list[Benchmark]:

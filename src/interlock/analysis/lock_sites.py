@@ -76,18 +76,15 @@ class ComparedSite:
             return "new" if self.before is None else "gone"
         return "more" if (self.after.ns, self.after.calls) > (self.before.ns, self.before.calls) else "less"
 
-    @property
-    def changed_ns(self) -> float:
-        """Return the amount by which the time per unit of work changed."""
-        return abs((self.after.ns if self.after else 0) - (self.before.ns if self.before else 0))
-
 
 def differences(before: LockSites, after: LockSites) -> list[ComparedSite]:
     """Return all places of both, those whose time changed most first."""
     qualified = has_qualified_names(before) and has_qualified_names(after)
     first, second = (costs_by(side, lambda site: place_of(site, qualified=qualified)) for side in (before, after))
-    compared = [ComparedSite(place, first.get(place), second.get(place)) for place in {**first, **second}]
-    return sorted(compared, key=lambda site: -site.changed_ns)
+    none = Cost()
+    changed_ns = {place: abs(second.get(place, none).ns - first.get(place, none).ns) for place in {**first, **second}}
+    places = sorted(changed_ns, key=lambda place: -changed_ns[place])
+    return [ComparedSite(place, first.get(place), second.get(place)) for place in places]
 
 
 BETWEEN = " < "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from interlock.analysis.statistics import NO_PART, BlockFigure, Key, fit_levels
 from interlock.errors import LazyModule
@@ -33,39 +33,29 @@ def compared_figures(rows: Mapping[Key, BenchmarkValues]) -> dict[Key, Sequence[
     second are disturbed alike. What a row's values are beside those taken with them is compared then. Threads that wait
     for each other are slow for reasons of their own, and the mean of all of their values counts.
     """
-    alone = in_places(rows, {key: values.block_figures for key, values in rows.items()})
+    blocks = {key: values.blocks for key, values in rows.items()}
+    alone = in_places(blocks, {key: values.block_figures for key, values in rows.items()})
     if len(rows) < 2 or any(values.estimator is not Estimator.LOWER_DECILE for values in rows.values()):
         return alone
     beside = _beside_each_other(rows)
-    paired = in_places(rows, {key: rows[key].block_figures_of(figures) for key, figures in beside.items()})
+    paired = in_places(blocks, {key: rows[key].block_figures_of(figures) for key, figures in beside.items()})
     return paired if _variance(paired) < CLEARLY_LESS * _variance(alone) else alone
 
 
-class InBlocks(Protocol):
-    """What was measured in blocks."""
-
-    @property
-    def blocks(self) -> Sequence[int]:
-        """Return the number of the block of each process."""
-        ...
-
-
 def in_places(
-    rows: Mapping[Key, InBlocks], figures: Mapping[Key, Sequence[BlockFigure]]
+    blocks: Mapping[Key, Sequence[int]], figures: Mapping[Key, Sequence[BlockFigure]]
 ) -> dict[Key, Sequence[BlockFigure]]:
-    """Return rows' figures in the places that their blocks have among all blocks of the table.
+    """Return rows' figures in the places that their blocks, of each process, have among all blocks of the table.
 
     A row that joined later, or whose block was cut off by the end, has no part in the other blocks.
     """
-    numbers = sorted({number for values in rows.values() for number in values.blocks})
-    places = {number: place for place, number in enumerate(numbers)}
-    return {key: _placed(figures[key], [places[number] for number in values.blocks]) for key, values in rows.items()}
-
-
-def _placed(figures: Sequence[BlockFigure], places: Sequence[int]) -> Sequence[BlockFigure]:
-    """Return one row's figures in their places."""
-    known = dict(zip(dict.fromkeys(places), figures, strict=True))
-    return [known.get(place, NO_PART) for place in range(max(places, default=-1) + 1)]
+    numbers = sorted({number for of_row in blocks.values() for number in of_row})
+    placed: dict[Key, Sequence[BlockFigure]] = {}
+    for key, of_row in blocks.items():
+        known = dict(zip(dict.fromkeys(of_row), figures[key], strict=True))
+        last = max(of_row, default=-1)
+        placed[key] = [known.get(number, NO_PART) for number in numbers if number <= last]
+    return placed
 
 
 def _variance(figures: Mapping[Key, Sequence[BlockFigure]]) -> float:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from statistics import NormalDist
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock.errors import LazyModule
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 else:
     np, scipy = LazyModule("numpy", "measure"), LazyModule("scipy", "measure")
-from functools import lru_cache
-from statistics import NormalDist
-from types import MappingProxyType
 
 Key = TypeVar("Key", bound=Hashable)
 # The figure of a row in one block, or its figures by part where the rows of the block were split; none where it has no

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean
@@ -12,7 +12,7 @@ from interlock.analysis.comparison import DetailFigure, Row, Table
 from interlock.analysis.pairing import in_places
 from interlock.analysis.pick.ranking import ranks
 from interlock.analysis.statistics import Interval, fit_levels
-from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, among, compare_rows
+from interlock.analysis.verdicts import MARGIN, Comparison, Pair, Verdict, among, compare_rows
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import Gil
 from interlock.results.answers import Rank
@@ -159,11 +159,10 @@ def _changes_of(experiment: Experiment, table: Table) -> dict[str, list[TrialCha
     own = reported.get(OWN, {})
     for figure in own:
         figures = {label: known[figure] for label, known in reported.items() if figure in known}
-        for label, comparison in _compared(experiment, table, figure, figures).items():
-            if label in changes:
-                # The more figures, the sooner one differs by chance.
-                strict = replace(among(comparison, len(own)), is_disturbed=compared[label].is_disturbed)
-                changes[label].append(TrialChange(figure, strict.ratio, strict.verdict))
+        for (label, _), comparison in _compared(experiment, table, figure, figures, changes).items():
+            # The more figures, the sooner one differs by chance.
+            strict = replace(among(comparison, len(own)), is_disturbed=compared[label].is_disturbed)
+            changes[label].append(TrialChange(figure, strict.ratio, strict.verdict))
     for label, change in _sizes(experiment, changes).items():
         changes[label].append(change)
     return changes
@@ -192,19 +191,18 @@ def decisive(table: Table) -> Figure:
 
 
 def _compared(
-    experiment: Experiment, table: Table, figure: Figure, reported: Mapping[str, DetailFigure]
-) -> dict[str, Comparison]:
-    """Return how each variant's figure compares with the user's own, by the rule of all tables."""
+    experiment: Experiment, table: Table, figure: Figure, reported: Mapping[str, DetailFigure], labels: Iterable[str]
+) -> dict[Pair, Comparison]:
+    """Return how these variants' figures compare with the user's own, by the rule of all tables."""
     sign, end = -1 if figure is Figure.RATE else 1, experiment.rounds_end(table.workload.name)
     known = {label: figures for label, figures in reported.items() if min(figures.processes) > 0}
     by_label = {
         label: by_block([number**sign for number in figures.processes], figures.blocks)
         for label, figures in known.items()
     }
-    figures = in_places(known, by_label)
-    pairs = [(label, OWN) for label in figures if label != OWN]
-    compared = compare_rows(figures, pairs, OWN, end=end, margin=table.workload.margin)
-    return {label: comparison for (label, _), comparison in compared.items()}
+    figures = in_places({label: figures.blocks for label, figures in known.items()}, by_label)
+    pairs = [(label, OWN) for label in labels]
+    return compare_rows(figures, pairs, OWN, end=end, margin=table.workload.margin)
 
 
 def _sizes(experiment: Experiment, labels: Mapping[str, object]) -> dict[str, TrialChange]:
@@ -261,7 +259,9 @@ def best_of(judged: Sequence[JudgedRow], table: Table) -> list[str]:
     better = {row.label: row.comparison for row in judged if row.verdict is TrialVerdict.SWITCH and row.comparison}
     rows = {row.label: row for row in table.rows if row.label in better}
     order = sorted(rows, key=lambda label: better[label].ratio.estimate)
-    figures = in_places(rows, {label: row.figures for label, row in rows.items()})
+    figures = in_places(
+        {label: row.blocks for label, row in rows.items()}, {label: row.figures for label, row in rows.items()}
+    )
     places = ranks(order, fit_levels(figures).ratio) if order else {}
     return [label for label in order if places[label] is not Rank.WORSE]
 

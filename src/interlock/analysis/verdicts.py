@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -146,32 +146,17 @@ def _with_deciding_interval(comparison: Comparison) -> Comparison:
     return replace(comparison, ratio=statistics.at_level(ratio, 1 - DIFFERENT * ratio.p / comparison.p))
 
 
-def last_look(
-    figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair], baseline: str, *, margin: float = MARGIN
-) -> dict[Pair, Comparison]:
-    """Return what the last look that the rounds have come to has shown of each pair; nothing before the first one."""
-
-    def shares_after(rounds: int) -> Shares:
-        looked = max((look for look in LOOKS if look <= rounds), default=0)
-        return _shares(looked, RoundsEnd.CUT) if looked else {}
-
-    return _looked_at(figures, pairs, baseline, shares_after, margin)
-
-
-def open_labels(
-    comparisons: Mapping[Pair, Comparison], pairs: Iterable[Pair], labels: Container[str], *, reach: float = math.inf
-) -> set[str]:
+def open_labels(comparisons: Mapping[Pair, Comparison], pairs: Iterable[Pair], *, reach: float = math.inf) -> set[str]:
     """Return the labels of the pairs that are not decided and may be, in about `reach` more rounds.
 
-    After few rounds an estimate may be off by its error. A pair of which a label is missing is not waited for.
+    After few rounds an estimate may be off by its error.
     """
     far = {
         pair
         for pair, comparison in comparisons.items()
         if comparison.verdict is not Verdict.UNDECIDED or (comparison.fewest_more_rounds or 0) > reach
     }
-    near = [pair for pair in pairs if pair not in far and all(label in labels for label in pair)]
-    return {label for pair in near for label in pair}
+    return {label for pair in pairs if pair not in far for label in pair}
 
 
 def looks_of(rounds: int, end: RoundsEnd) -> dict[int, float]:
@@ -207,16 +192,28 @@ def compare_rows(
     pairs: Iterable[Pair],
     baseline: str,
     *,
-    end: RoundsEnd,
+    end: RoundsEnd | None,
     margin: float = MARGIN,
 ) -> dict[Pair, Comparison]:
     """Compare rows of one table; figures are by row, one for each block.
 
-    `end` is why the rounds ended. Ratios to the baseline are one family, those to controls another. Of all looks the
-    least p, divided by the look's share of the error, is kept (Bonferroni's inequality), so that looking often does not
-    find more.
+    `end` is why the rounds ended; while they go on it is None, and the last look that they have come to is the last.
+    Ratios to the baseline are one family, those to controls another. Of all looks the least p, divided by the look's
+    share of the error, is kept (Bonferroni's inequality), so that looking often does not find more.
     """
-    return _looked_at(figures, pairs, baseline, lambda rounds: _shares(rounds, end), margin)
+    blocks, wanted = max(map(len, figures.values()), default=0), list(pairs)
+    comparisons: dict[Pair, Comparison] = {}
+    for first, begun in _by_first(figures, wanted).items():
+        for look, (share, of_sameness) in _shares(blocks - first, end).items():
+            levels = fit_levels({label: row[: first + look] for label, row in figures.items()})
+            for pair in begun:
+                ratio = levels.ratio(*pair)
+                if ratio is not None:
+                    p_same = min(1.0, p_of_difference(ratio, margin) / of_sameness)
+                    comparisons[pair] = _with_least_p(
+                        comparisons.get(pair), Comparison(pair[1], ratio, min(1.0, ratio.p / share), p_same, margin)
+                    )
+    return _adjusted({pair: comparisons[pair] for pair in wanted if pair in comparisons}, baseline)
 
 
 def _by_first(figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair]) -> dict[int, list[Pair]]:
@@ -235,37 +232,14 @@ def _by_first(figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair
     return by_first
 
 
-# What each look may spend on differences and on sameness, by the number of rounds.
-Shares = Mapping[int, tuple[float, float]]
-
-
-def _shares(rounds: int, end: RoundsEnd) -> Shares:
-    """Return what each look may spend on differences and on sameness."""
+def _shares(rounds: int, end: RoundsEnd | None) -> dict[int, tuple[float, float]]:
+    """Return what each look may spend on differences and on sameness; nothing before the first one."""
+    if end is None:
+        rounds, end = max((look for look in LOOKS if look <= rounds), default=0), RoundsEnd.CUT
+    if not rounds:
+        return {}
     of_sameness = looks_of_sameness(rounds, end)
     return {look: (share, of_sameness[look]) for look, share in looks_of(rounds, end).items()}
-
-
-def _looked_at(
-    figures: Mapping[str, Sequence[BlockFigure]],
-    pairs: Iterable[Pair],
-    baseline: str,
-    shares_after: Callable[[int], Shares],
-    margin: float,
-) -> dict[Pair, Comparison]:
-    """Return what all looks have shown of each pair, given the looks that are taken after a number of its rounds."""
-    blocks, wanted = max(map(len, figures.values()), default=0), list(pairs)
-    comparisons: dict[Pair, Comparison] = {}
-    for first, begun in _by_first(figures, wanted).items():
-        for look, (share, of_sameness) in shares_after(blocks - first).items():
-            levels = fit_levels({label: row[: first + look] for label, row in figures.items()})
-            for pair in begun:
-                ratio = levels.ratio(*pair)
-                if ratio is not None:
-                    p_same = min(1.0, p_of_difference(ratio, margin) / of_sameness)
-                    comparisons[pair] = _with_least_p(
-                        comparisons.get(pair), Comparison(pair[1], ratio, min(1.0, ratio.p / share), p_same, margin)
-                    )
-    return _adjusted({pair: comparisons[pair] for pair in wanted if pair in comparisons}, baseline)
 
 
 def _with_least_p(before: Comparison | None, now: Comparison) -> Comparison:

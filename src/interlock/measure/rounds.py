@@ -11,7 +11,7 @@ from functools import partial
 from interlock.analysis.comparison import built_otherwise, compared_pairs
 from interlock.analysis.pairing import compared_figures
 from interlock.analysis.statistics import BlockFigure
-from interlock.analysis.verdicts import LOOKS, Comparison, Pair, compare_rows, last_look, open_labels
+from interlock.analysis.verdicts import LOOKS, Comparison, Pair, compare_rows, open_labels
 from interlock.catalog.types import TWIN, label_of
 from interlock.catalog.workloads import Benchmark
 from interlock.measure import disturbances
@@ -21,7 +21,7 @@ from interlock.measure.kinds.choosing import kind_of_track
 from interlock.measure.sessions import Session
 from interlock.measure.tracks import Result, Track
 from interlock.measure.watching import Look, ProgressUpdate
-from interlock.results.experiments import Outcome, State, rounds_end_of
+from interlock.results.experiments import Outcome, RoundsEnd, State, rounds_end_of
 
 # How far off a decision may be, in rounds that are left: few rounds tell roughly how many more it takes.
 FAR = 2
@@ -233,12 +233,11 @@ class Looking:
         """Return the tracks that go on: what is not decided, what it is compared with, the twin and the limits.
 
         Those that would need far more rounds than are left get none: the time goes where a decision is near.
-        Those that were decided before are in the fit and in the family, as they are in the report. Rows that failed or
-        timed out are not waited for.
+        Those that were decided before are in the fit and in the family, as they are in the report.
         """
         figures, pairs, compared = self._look(tracks[0].name)
         left = limit - max(map(len, figures.values()), default=0)
-        needed = open_labels(compared, pairs, figures, reach=FAR * left)
+        needed = open_labels(compared, pairs, reach=FAR * left)
         baseline = self.session.resources.settings.baseline
         always = {baseline, label_of(baseline, TWIN)}
         if not any(track.label in needed - always for track in tracks):
@@ -247,33 +246,29 @@ class Looking:
 
     def show_last(self) -> None:
         """Show what the rounds have come to, decided or not, whatever ended them."""
-        settings, resources = self.session.resources.settings, self.session.resources
-        end = rounds_end_of(looks=settings.looks, ended_by=resources.watching.ending.reason)
+        resources = self.session.resources
+        end = rounds_end_of(looks=resources.settings.looks, ended_by=resources.watching.ending.reason)
         for name in self.tracks:
-            if resources.first_look_alone:
-                self._look(name)
-                continue
-            figures, pairs = self._compared(name)
-            margin = self.session.workload.margin
-            compared = compare_rows(figures, pairs, settings.baseline, end=end, margin=margin)
-            self._show(name, compared, is_last=True)
+            self._look(name, None if resources.first_look_alone else end)
 
-    def _look(self, name: str) -> tuple[Mapping[str, Sequence[BlockFigure]], list[Pair], dict[Pair, Comparison]]:
-        """Show what the last look has come to; return it with the rows and what is compared of them."""
+    def _look(
+        self, name: str, end: RoundsEnd | None = None
+    ) -> tuple[Mapping[str, Sequence[BlockFigure]], list[Pair], dict[Pair, Comparison]]:
+        """Show what the looks so far, or all, have come to; return it with the rows and what is compared of them."""
         figures, pairs = self._compared(name)
-        baseline = self.session.resources.settings.baseline
-        compared = last_look(figures, pairs, baseline, margin=self.session.workload.margin)
-        self._show(name, compared)
+        baseline, margin = self.session.resources.settings.baseline, self.session.workload.margin
+        compared = compare_rows(figures, pairs, baseline, end=end, margin=margin)
+        self._show(name, compared, is_last=end is not None)
         return figures, pairs, compared
 
     def _compared(self, name: str) -> tuple[Mapping[str, Sequence[BlockFigure]], list[Pair]]:
         """Return what the rows of a table are compared by, and the pairs; a limit is no row."""
-        rows = [track for track in self.tracks[name] if track.goes_on and not track.cell.is_limit]
+        rows = [track for track in self.tracks[name] if not track.cell.is_limit]
         figures = compared_figures({track.label: track.values for track in rows})
-        resources = self.session.resources
-        return figures, compared_pairs(figures, resources.settings.baseline, resources.known.controls)
+        resources, compared = self.session.resources, [track.label for track in rows if track.goes_on]
+        return figures, compared_pairs(compared, resources.settings.baseline, resources.known.controls)
 
-    def _show(self, name: str, compared: Mapping[Pair, Comparison], *, is_last: bool = False) -> None:
+    def _show(self, name: str, compared: Mapping[Pair, Comparison], *, is_last: bool) -> None:
         """Show a look, with the labels whose ratio also reflects how they were built."""
         resources, baseline = self.session.resources, self.session.resources.settings.baseline
         known, (track, *_) = resources.known, self.tracks[name]

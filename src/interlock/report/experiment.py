@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from interlock.analysis import comparison as compare
-from interlock.analysis.comparison import Row, Summary, Table
+from interlock.analysis.comparison import Row, Table
 from interlock.analysis.not_measured import every_reason
 from interlock.analysis.scaling import Curve, CurveGroup, ThroughputPoint, curve_groups
 from interlock.analysis.statistics import Interval
@@ -48,8 +48,6 @@ from interlock.results.experiments import (
 from interlock.results.profiles import FUTEX_WAITS, FUTEX_WAKES, LOCK_CALLS, BenchmarkProfile, LockCost, Method
 
 MOST_CALLS = 4
-# Stands behind a name in the table of means.
-OTHERWISE = ", built otherwise"
 LEGEND = (
     "value: median of the blocks' figures, with its standard error. ratio: time per unit of work divided by the "
     "baseline's (or the control's), above 1 is slower. All rows of a table are fitted together, round by round, so "
@@ -125,12 +123,8 @@ def _rounds(experiment: Experiment) -> str:
     return f"rounds {settings.rounds} to {settings.rounds_limit}{but} until decided"
 
 
-def benchmark_sections(tables: Sequence[Table]) -> list[Section]:
-    """Return a table for each benchmark: value, ratios, calls and memory of every variant."""
-    return [_benchmark_section(table) for table in tables]
-
-
-def _benchmark_section(table: Table) -> Section:
+def benchmark_section(table: Table) -> Section:
+    """Return the table of a benchmark: value, ratios, calls and memory of every variant."""
     metric, profile = table.benchmark.metric, table.benchmark.profile_metric
     better = "higher" if metric.inverse else "lower"
     twin = f"twin {ratio_text(table.twin)}" if table.twin else "no twin"
@@ -220,7 +214,7 @@ def markdown(
     lines += details("How to read the tables", [LEGEND])
     lines += ["## All figures", ""]
     curves_and_details = [*scaling_sections(experiment, tables), *detail_sections(tables)]
-    sections = [*benchmark_sections(tables), *curves_and_details, *profile_sections(tables)]
+    sections = [*map(benchmark_section, tables), *curves_and_details, *profile_sections(tables)]
     for workload in dict.fromkeys(table.workload.name for table in tables):
         mine = [section for section in sections if section.title.startswith(f"{workload}: ")]
         lines += details(workload, [line for section in mine for line in markdown_lines(section)])
@@ -336,24 +330,21 @@ def most_calls_text(profile: BenchmarkProfile, number: int, scale: float = 1.0) 
 
 
 def summary_section(experiment: Experiment, tables: Sequence[Table]) -> Section:
-    """Return the table of means over all benchmarks, a row for each variant and mode."""
-    columns = ("variant", f"ratio to {experiment.settings.baseline}", "of benchmarks", *Verdict)
-    otherwise = {row.label for table in tables for row in table.rows if row.built_otherwise}
-    rows = (
-        _summary(summary, built_otherwise=summary.label in otherwise)
-        for summary in compare.summaries(experiment, tables)
+    """Return the table of means over all benchmarks, a row for each variant and mode; `built` if it is not the same."""
+    means = compare.summaries(experiment, tables)
+    built = ["built"] if any(mean.built_otherwise for mean in means) else []
+    columns = ("variant", f"ratio to {experiment.settings.baseline}", "of benchmarks", *Verdict, *built)
+    rows = tuple(
+        (
+            mean.label,
+            ratio_text(mean.ratio),
+            f"{mean.verdicts.total()} of {mean.verdicts.total() + mean.missing}",
+            *(str(mean.verdicts[verdict]) for verdict in Verdict),
+            *("otherwise" if mean.built_otherwise else "alike" for _ in built),
+        )
+        for mean in means
     )
-    return Section("summary", columns, tuple(rows))
-
-
-def _summary(summary: Summary, *, built_otherwise: bool) -> tuple[str, ...]:
-    number = summary.verdicts.total()
-    return (
-        f"{summary.label}{OTHERWISE}" if built_otherwise else summary.label,
-        ratio_text(summary.ratio),
-        f"{number} of {number + summary.missing}",
-        *(str(summary.verdicts[verdict]) for verdict in Verdict),
-    )
+    return Section("summary", columns, rows)
 
 
 def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
@@ -363,7 +354,7 @@ def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
     for section in [
         image_section(experiment),
         summary_section(experiment, tables),
-        *benchmark_sections(tables),
+        *map(benchmark_section, tables),
         *curves_and_details,
     ]:
         parts += rich_parts(section)

@@ -22,6 +22,10 @@ SERIES = {"faster": "faster", "slower": "slower", "same": "baseline", "undecided
 LEFT = 445
 
 
+# A question with its figures, or why there is none, by their names.
+Answered = tuple[Question, Mapping[str, ReferenceFigure | str]]
+
+
 def filled(page: str, content: str) -> str:
     """Return a page with its written part replaced."""
     head, _, rest = page.partition(BEGIN)
@@ -80,10 +84,7 @@ def _machine(experiment: Experiment) -> str:
     return f"{experiment.host['cores']} cores {experiment.host['cpu']}"
 
 
-def answers(
-    questions: Sequence[tuple[Question, Mapping[str, ReferenceFigure | str]]],
-    experiments: Sequence[Experiment],
-) -> str:
+def answers(questions: Sequence[Answered], experiments: Sequence[Experiment]) -> str:
     """Return each question with its answer, figures and the command that measures them again, and the experiments.
 
     CatalogError if a figure is gone, or contradicts its answer.
@@ -96,12 +97,7 @@ def answers(
         figures = {name: figure for name, figure in known.items() if isinstance(figure, ReferenceFigure)}
         texts = {name: _short(figure) for name, figure in figures.items()}
         rows = [
-            (
-                _subject(question.figures[name]),
-                _words(figure),
-                _shown(figure),
-                _link(figure.experiment),
-            )
+            (_subject(question.figures[name]), _words(figure), _shown(figure), _link(figure.experiment))
             for name, figure in figures.items()
         ]
         parts += [f"## {number}. {question.question}", "", f"**{question.answer.format_map(texts)}**", ""]
@@ -117,7 +113,7 @@ def answers(
     return "\n".join([*parts, *markdown_table(titles, map(_experiment_row, experiments))])
 
 
-def charts(questions: Sequence[tuple[Question, Mapping[str, ReferenceFigure | str]]]) -> dict[str, str]:
+def charts(questions: Sequence[Answered]) -> dict[str, str]:
     """Return the forest plot of each question that has ratios, by its path below the project's root."""
     drawn = {}
     for number, (question, known) in enumerate(questions, 1):
@@ -152,9 +148,7 @@ def _experiment_row(experiment: Experiment) -> tuple[str, ...]:
     )
 
 
-def _wrong(
-    questions: Sequence[tuple[Question, Mapping[str, ReferenceFigure | str]]],
-) -> Iterator[str]:
+def _wrong(questions: Sequence[Answered]) -> Iterator[str]:
     """Yield each figure that is gone or contradicts its answer, with its number on the page."""
     for number, (question, known) in enumerate(questions, 1):
         for name, figure in known.items():

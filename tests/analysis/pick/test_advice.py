@@ -150,12 +150,24 @@ def test_where_one_benchmark_was_asked_for_only_that_is_to_be_measured() -> None
     assert pick.next == ["interlock matrix --workloads locks/queue,startup --variants base,near --baseline base"]
 
 
-def test_what_was_not_measured_is_no_reason_to_stay() -> None:
-    """A baseline that nothing else was measured beside was 'stay: nothing else meets the constraints'."""
-    evidence = make_evidence({"base": {"locks/queue": SIX, "startup/pass": SIX}, "x": {"startup/pass": SIX}})
-    pick = advice_on(evidence)
-    assert (pick.decision, pick.not_measured, pick.excluded) == (Decision.MEASURE, ["x"], [])
-    assert pick.next == ["interlock matrix --workloads locks --variants base,x --baseline base"]
+@pytest.mark.parametrize(
+    ("figures", "lacking", "following"),
+    [
+        (
+            {"base": {"locks/queue": SIX, "startup/pass": SIX}, "x": {"startup/pass": SIX}},
+            ["x"],
+            "interlock matrix --workloads locks --variants base,x --baseline base",
+        ),
+        (queue(), [], "interlock matrix --workloads locks"),
+    ],
+)
+def test_a_baseline_beside_which_nothing_was_measured_is_no_reason_to_stay(
+    figures: Figures, lacking: list[str], following: str
+) -> None:
+    """It was 'stay: nothing else meets the constraints', although nothing else was there to meet them."""
+    pick = advice_on(make_evidence(figures))
+    assert (pick.decision, pick.not_measured, pick.excluded) == (Decision.MEASURE, lacking, [])
+    assert pick.next == [following]
 
 
 def test_without_the_file_of_the_baseline_everything_is_to_be_measured() -> None:
@@ -165,13 +177,6 @@ def test_without_the_file_of_the_baseline_everything_is_to_be_measured() -> None
     assert (pick.decision, pick.not_measured, pick.contenders) == (Decision.MEASURE, ["base", "fast"], [])
     assert pick.answer.count("base") == 1
     assert "only" not in pick.answer
-
-
-def test_an_experiment_of_one_row_is_no_reason_to_stay() -> None:
-    """It was 'stay: nothing else meets the constraints', although nothing else was there to meet them."""
-    pick = advice_on(make_evidence(queue()))
-    assert (pick.decision, pick.not_measured, pick.excluded) == (Decision.MEASURE, [], [])
-    assert pick.next == ["interlock matrix --workloads locks"]
 
 
 def test_an_answer_beside_what_was_not_measured_says_so() -> None:
@@ -251,19 +256,25 @@ def audits_of(**errors: str) -> tuple[Callable[[str], VariantAudit], list[str]]:
 FIELD = queue(best=noisy(0.5), good=noisy(0.7), slow=noisy(2.0))
 
 
-def test_dependencies_that_fit_the_best_are_tried_on_nothing_else() -> None:
-    audit, asked = audits_of()
+@pytest.mark.parametrize(
+    ("failing", "chosen", "asked"),
+    [
+        ([], "best", ["best"]),
+        (["best"], "good", ["best", "base", "good"]),
+        (["best", "good"], None, ["best", "base", "good"]),
+    ],
+)
+def test_dependencies_that_do_not_fit_are_tried_on_the_next_one_and_the_baseline_is_asked_why(
+    failing: list[str], chosen: str | None, asked: list[str]
+) -> None:
+    audit, asked_about = audits_of(**dict.fromkeys(failing, "ImportError"))
     evidence, ranked = decide_with_audits(make_evidence(FIELD), audit)
-    assert (ranked.chosen and ranked.chosen.label, asked) == ("best", ["best"])
-    assert not any("dependencies" in note for note in advice_on(evidence).notes)
-
-
-def test_dependencies_that_do_not_fit_are_tried_on_the_next_one_and_the_baseline_is_asked_why() -> None:
-    audit, asked = audits_of(best="ImportError")
-    evidence, ranked = decide_with_audits(make_evidence(FIELD), audit)
-    assert (ranked.chosen and ranked.chosen.label, asked) == ("good", ["best", "base", "good"])
-    assert [one.label for one in ranked.excluded] == ["best"]
-    assert [one.variant for one in advice_on(evidence).audits] == ["best", "base", "good"]
+    assert (ranked.chosen and ranked.chosen.label, asked_about) == (chosen, asked)
+    assert ranked.decision is (Decision.SWITCH if chosen else Decision.STAY)
+    assert [one.label for one in ranked.excluded] == failing
+    pick = advice_on(evidence)
+    assert [one.variant for one in pick.audits] == asked
+    assert not any("dependencies" in note for note in pick.notes)
 
 
 @pytest.mark.parametrize("error", ["ImportError", ""])
@@ -282,12 +293,6 @@ def test_a_baseline_on_which_dependencies_cannot_be_tried_is_not_excluded() -> N
     evidence, ranked = decide_with_audits(make_evidence(FIELD), lambda name: untried if name == "base" else audit(name))
     assert (ranked.decision, {one.label for one in ranked.excluded}) == (Decision.STAY, {"best", "good"})
     assert untried in advice_on(evidence).audits
-
-
-def test_if_dependencies_fit_nothing_that_is_faster_the_answer_is_to_stay() -> None:
-    audit, asked = audits_of(best="ImportError", good="ImportError")
-    ranked = decide_with_audits(make_evidence(FIELD), audit)[1]
-    assert (ranked.decision, asked) == (Decision.STAY, ["best", "base", "good"])
 
 
 def test_where_nothing_is_faster_nothing_is_tried_and_a_note_says_so() -> None:

@@ -133,7 +133,7 @@ def test_where_other_benchmarks_count_on_the_other_side_of_one_cpu_is_known(
     figures: Figures = {"base": {f"download/{one.name}": SIX for one in benchmarks}}
     evidence = make_evidence(figures, ["download"], cpus=cpus, experiment={"workloads": workloads})
     assert evidence.counts_otherwise is expected
-    assert evidence.measured_cpus == (1 if cpus == 1 else evidence.cores)
+    assert evidence.measured_cpus == (1 if cpus == 1 else evidence.experiment.host["cores"])
 
 
 def curve(*counts: int, wait: bool = False) -> list[Benchmark]:

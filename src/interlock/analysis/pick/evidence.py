@@ -328,11 +328,6 @@ class Evidence:
         """Return the images by variant."""
         return {image.variant: image for image in self.experiment.images}
 
-    @property
-    def cores(self) -> int:
-        """Return the number of CPUs that the experiment's machine has."""
-        return int(self.experiment.host["cores"])
-
     @cached_property
     def pinned(self) -> list[str]:
         """Return the workloads of which only benchmarks on one CPU count, though more CPUs are asked for."""
@@ -348,7 +343,8 @@ class Evidence:
     def measured_cpus(self) -> int:
         """Return how many CPUs the figures that count are of: one if one was asked for, or if all are pinned."""
         workloads = {workload for workload, _ in self.shares}
-        return 1 if self.criteria.cpus == 1 or workloads == set(self.pinned) else self.cores
+        is_one = self.criteria.cpus == 1 or workloads == set(self.pinned)
+        return 1 if is_one else int(self.experiment.host["cores"])
 
     @cached_property
     def counts_otherwise(self) -> bool:

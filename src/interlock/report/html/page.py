@@ -64,7 +64,6 @@ def page(
         warnings=[one_line(warning) for warning in experiment.warnings],
         missing=every_reason(experiment),
         legend=report.LEGEND,
-        otherwise=report.OTHERWISE,
         time=time_section(experiment),
         is_of_numbers=is_of_numbers,
         capitalized=capitalized,
@@ -92,7 +91,7 @@ def _by_workload(tables: Sequence[Table]) -> dict[str, list[BenchmarkPart]]:
     """Return the benchmarks by workload."""
     parts: defaultdict[str, list[BenchmarkPart]] = defaultdict(list)
     for table in tables:
-        sections = [*report.benchmark_sections([table]), *report.detail_sections([table])]
+        sections = [report.benchmark_section(table), *report.detail_sections([table])]
         title = f"{table.workload.name} {table.benchmark.name}"
         parts[table.workload.name].append(BenchmarkPart(title, dots_of(table), sections))
     return parts
