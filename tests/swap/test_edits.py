@@ -232,6 +232,12 @@ def test_one_stage_comes_back_alone() -> None:
     assert reverted_file("D", back) == TEXT
 
 
+def test_a_version_comes_back_although_nothing_of_its_name_is_there_now() -> None:
+    text = f"# interlock: was python:3.12\nFROM {FREE.reference} AS a\nFROM debian\n"
+    copy = "# interlock: paths were python3.12\nCOPY --from={} /lib/python3.14t /x\n"
+    assert reverted_file("D", text + copy.format("b")).endswith("\nCOPY --from=b /lib/python3.12 /x\n")
+
+
 def test_a_shared_arg_comes_back_with_all_of_its_stages() -> None:
     text = "ARG B=python:3.12\nFROM $B AS a\nFROM $B AS b\n"
     after = text_after(text)

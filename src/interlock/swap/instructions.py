@@ -55,6 +55,15 @@ class Word:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """A stage or an image from which an instruction takes files, as a flag names it."""
+
+    name: str
+    named: Span
+    mounted: tuple[Span, ...]  # the places where a mount names its source
+
+
+@dataclass(frozen=True)
 class Instruction:
     """One instruction with all lines that belong to it."""
 
@@ -68,18 +77,31 @@ class Instruction:
 
     @property
     def arguments(self) -> list[Word]:
-        """Return the words after the keyword and its flags."""
+        """Return the words after the keyword and its flags; those of ONBUILD are its trigger's."""
         return self._words[1]
 
     @property
     def flags(self) -> list[Word]:
-        """Return the words with two dashes before all others."""
-        return self._words[0]
+        """Return the words with two dashes before all others; ONBUILD has none for this build."""
+        return [] if self.is_trigger else self._words[0]
+
+    @property
+    def is_trigger(self) -> bool:
+        """Return whether it is kept for builds that start from the image."""
+        return self.keyword == "ONBUILD"
+
+    @cached_property
+    def copies(self) -> bool:
+        """Return whether it copies files, now or as a trigger."""
+        keyword = WORD.match(self.text, self._skip(self._skip(0, WORD), SPACES)) if self.is_trigger else None
+        return (keyword[0].upper() if keyword else self.keyword) in {"COPY", "ADD"}
 
     @cached_property
     def _words(self) -> tuple[list[Word], list[Word]]:
         """Return flags and arguments; unlike an argument, a flag's value may have spaces in quotes."""
         behind = self._skip(self._skip(0, WORD), SPACES)
+        if self.is_trigger:
+            behind = self._skip(self._skip(behind, WORD), SPACES)
         flags = []
         while match := FLAG.match(self.text, behind):
             if match[0] == "--" and self.text[match.end() : match.end() + 1] in {"", *SPACE}:  # it ends the flags
@@ -112,15 +134,15 @@ class Instruction:
         return [word.text.strip("[],\"'") for word in self.arguments if word.span.start < self.target]
 
     @cached_property
-    def origins(self) -> list[tuple[str, tuple[Span, ...]]]:
-        """Return the stages and images from which its flags take files, each with where a mount names its source."""
+    def origins(self) -> list[Origin]:
+        """Return the stages and images from which its flags, or its trigger's, take files."""
         origins = []
-        for flag in self.flags:
+        for flag in self._words[0]:
             if option := FROM_OPTION.search(flag.text):
                 start = bisect_left(self.offsets, flag.span.start)
-                mounts = (match.span() for match in MOUNT_SOURCE.finditer(flag.text))
-                spans = tuple(self.word(start + first, start + end).span for first, end in mounts)
-                origins.append((option[1].strip("\"'"), spans))
+                places = [option.span(1), *(match.span() for match in MOUNT_SOURCE.finditer(flag.text))]
+                named, *mounted = (self.word(start + first, start + end).span for first, end in places)
+                origins.append(Origin(option[1].strip("\"'"), named, tuple(mounted)))
         return origins
 
     @cached_property

@@ -70,7 +70,7 @@ class VersionToken:
 
     match: re.Match[str]
     word: str
-    owner: int | None  # the root stage, or ANY_STAGE; None for files of other images or of the build context
+    owner: int | None  # the root stage, or ANY_STAGE; None for names, and files of other images or the build context
     context: bool  # whether it is in the name of a file that COPY or ADD takes from the build context
     change: FoundVersion | None = None  # None if no swap breaks it
 
@@ -162,9 +162,11 @@ def _source(stage: Stage | None, instruction: Instruction, at: int) -> tuple[int
     """Return which stage's Python the file at this position belongs to, and whether it is from the build context."""
     if stage is None:
         return ANY_STAGE, False
-    copied = instruction.keyword in {"COPY", "ADD"} and at < instruction.target
-    for taken in stage.taken:
-        if taken.instruction is instruction and (copied or _within(at, taken.mounted)):
+    copied = instruction.copies and at < instruction.target
+    for taken in (taken for taken in stage.taken if taken.instruction is instruction):
+        if _within(at, [taken.origin.named]):
+            return None, False
+        if copied or _within(at, taken.origin.mounted):
             return taken.stage.root.index if taken.stage else None, False
     return (None, True) if copied else (stage.runs.index, False)
 
