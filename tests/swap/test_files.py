@@ -178,6 +178,7 @@ LACKING = replace(PLAIN, differences={"libpython": "one binary", "threads": "has
         ("compose.yaml", '    healthcheck:\n      test: ["CMD-SHELL", "curl -f x || exit 1"]\n', "runs curl"),
         ("compose.yaml", "    command: uwsgi --http :80\n", "needs libpython"),
         ("compose.yaml", "    command: [python, -m, gunicorn]\n", "needs threads"),
+        ("compose.yaml", "    command: >\n      git\n      clone\n", "runs git"),
         ("compose.yaml", "    command: apt-get install -y git\n", ""),
         ("compose.yaml", "    command: x\n    environment: {a: git clone}\n", ""),
         ("pod.yaml", '    command: ["/usr/local/bin/python"]\n    args: ["-m", "gunicorn", "x"]\n', "needs threads"),

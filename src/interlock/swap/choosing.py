@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -164,8 +165,9 @@ def _choose_entries(manifest: ImageManifest, name: str | None, file: str) -> lis
     if not chosen:
         raise _no_python_error(entries, noun, file)
     _refuse_windows(chosen, file)
+    on_line = Counter(entry.line for entry in entries)
     for entry in chosen:
-        if sum(other.line == entry.line for other in entries) > 1:
+        if on_line[entry.line] > 1:
             raise SwapError(
                 file=f"{file}:{entry.line}",
                 found="several images on one line, and a comment can keep only one",
