@@ -323,16 +323,7 @@ def test_files_that_no_other_python_loads_are_not_told(end: str) -> None:
     ("base", "told"),
     [
         ("debian:bookworm-slim", True),
-        ("redhat/ubi9:9.4", True),
-        ("nvidia/cuda:12.4.1-base-ubuntu22.04", True),
-        ("gcr.io/distroless/cc-debian12", True),
-        ("node:22-bullseye", True),
-        ("ubuntu:24.04", True),
-        ("alpine:3.20", True),
-        ("nginx:1.27-alpine", True),
         ("debian:trixie-slim", False),
-        ("ubuntu:25.04", False),
-        ("debian:stable", False),
     ],
 )
 def test_an_interpreter_that_is_copied_whole_needs_libraries_of_its_release(base: str, told: bool) -> None:
@@ -350,14 +341,6 @@ def test_uv_alone_may_be_copied_from_anywhere() -> None:
 def test_the_heaviest_comes_first_and_what_stands_for_every_file_is_one() -> None:
     found = [Caveat(0, "a", Weight.KNOW), Caveat(3, "b"), Caveat(0, "c", Weight.KNOW), Caveat(9, "d", Weight.BREAKS)]
     assert [(one.line, one.text) for one in by_weight(found)] == [(9, "d"), (3, "b"), (0, "a; c")]
-
-
-@pytest.mark.parametrize("image", ["python:3.12", "python:3.12-alpine", "python:3.12-slim-bookworm"])
-def test_a_file_of_three_lines_has_at_most_two_warnings(image: str) -> None:
-    """A third one is for what the engine knows of the image."""
-    text = f'FROM {image}\nCOPY . /app\nCMD ["python", "/app/main.py"]\n'
-    to = replace(FREE, reference="localhost/interlock/python:3.14t-trixie", unoptimised=True)
-    assert len(by_weight(swapped_dockerfile(text, to, None, paths=False).warnings)) <= 2
 
 
 def test_alpines_own_commands_are_found() -> None:
@@ -426,24 +409,34 @@ def test_another_release_in_a_line_for_apt_is_told(line: str, told: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    "image", ["python:3.12", "python:3.8.1-slim-buster", "python:3.12-alpine", "registry.example/team/python:3.11"]
+    ("line", "most"),
+    [
+        ('COPY . /app\nCMD ["python", "/app/main.py"]', 2),
+        ("RUN apt-get install -y libgl1-mesa-glx netcat && pip install x", 3),
+    ],
 )
-def test_of_a_file_of_two_lines_three_things_are_said_at_most(image: str) -> None:
-    text = f"FROM {image}\nRUN apt-get install -y libgl1-mesa-glx netcat && pip install x\n"
-    for to in (FREE, PLAIN, replace(PLAIN, unoptimised=True, reference="localhost/x")):
-        assert len(by_weight(swapped_dockerfile(text, to, None, paths=False).warnings)) <= 3
+@pytest.mark.parametrize(
+    "image",
+    ["python:3.12", "python:3.12-slim-bookworm", "python:3.8.1-slim-buster", "python:3.12-alpine", "r.io/python:3.11"],
+)
+def test_of_a_short_file_two_or_three_things_are_said_at_most(image: str, line: str, most: int) -> None:
+    """Besides what the engine knows of the image."""
+    for to in (FREE, PLAIN, *(replace(to, unoptimised=True, reference="localhost/x") for to in (FREE, PLAIN))):
+        assert len(by_weight(swapped_dockerfile(f"FROM {image}\n{line}\n", to, None, paths=False).warnings)) <= most
 
 
 @pytest.mark.parametrize(
     ("image", "trixie", "bookworm"),
     [
         ("ubuntu:22.04", True, True),
+        ("ubuntu:24.04", True, False),
         ("ubuntu:24.10", True, False),
         ("ubuntu:25.04", False, False),
         ("ubuntu:noble", True, False),
         ("nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04", True, True),
         ("nvidia/cuda:12.8.0-base-ubi9", True, True),
         ("registry.access.redhat.com/ubi9/ubi-minimal:9.4", True, True),
+        ("redhat/ubi9:9.4", True, True),
         ("redhat/ubi10", True, False),
         ("quay.io/centos/centos:stream9", True, True),
         ("rockylinux/rockylinux:9.3", True, True),
@@ -452,8 +445,11 @@ def test_of_a_file_of_two_lines_three_things_are_said_at_most(image: str) -> Non
         ("gcr.io/distroless/cc-debian12:nonroot", True, False),
         ("gcr.io/distroless/cc-debian13", False, False),
         ("debian:12-slim", True, False),
+        ("debian:stable", False, False),
         ("node:22-bookworm", True, False),
+        ("node:22-bullseye", True, True),
         ("alpine:3.22", True, True),
+        ("nginx:1.27-alpine", True, True),
         ("cgr.dev/chainguard/wolfi-base", False, False),
         ("nginx", False, False),
     ],

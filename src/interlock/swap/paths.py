@@ -174,21 +174,14 @@ def _source(stage: Stage | None, instruction: Instruction, at: int) -> tuple[int
 VersionedInstruction = tuple[Instruction, list[VersionToken]]
 
 
-@dataclass(frozen=True)
-class BrokenVersions:
-    """The versions that a swap breaks, and the instructions in which they can be edited, with all their versions."""
-
-    broken: tuple[FoundVersion, ...]
-    instructions: tuple[VersionedInstruction, ...] = ()
-
-
-def broken_versions(parsed: ParsedFile, chosen: Sequence[int], to: NewImage) -> BrokenVersions:
-    """Return the versions that a swap of the image lines of these numbers breaks."""
+def broken_versions(
+    parsed: ParsedFile, chosen: Sequence[int], to: NewImage
+) -> tuple[list[FoundVersion], list[VersionedInstruction]]:
+    """Return the versions that a swap of these image lines breaks, and the instructions where they can be edited."""
     if isinstance(parsed, ImageManifest):
-        return BrokenVersions(tuple(dict.fromkeys(_in_scopes(parsed, chosen, to))))
+        return [*dict.fromkeys(_in_scopes(parsed, chosen, to))], []
     instructions = _versioned_instructions(parsed, [parsed.stages[index] for index in chosen], to)
-    changes = (token.change for _, tokens in instructions for token in tokens)
-    return BrokenVersions(tuple(change for change in changes if change is not None), tuple(instructions))
+    return [token.change for _, tokens in instructions for token in tokens if token.change], instructions
 
 
 def _in_scopes(manifest: ImageManifest, chosen: Sequence[int], to: NewImage) -> Iterator[FoundVersion]:
