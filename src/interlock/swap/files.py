@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from interlock.errors import LeftError, StoreError, SwapError
-from interlock.swap.caveats import Caveat
+from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.choosing import STAGE_NOUN, choose_lines, require_image_line
 from interlock.swap.copied import Beside, nothing
 from interlock.swap.devcontainer import read_devcontainer
@@ -21,7 +21,7 @@ from interlock.swap.gathering import gather_uses
 from interlock.swap.image_caveats import between_caveats, image_caveats, publisher_caveats
 from interlock.swap.image_names import ImageLine, NewImage
 from interlock.swap.manifests import ImageManifest, ParsedFile
-from interlock.swap.needs import difference_caveats, needs_caveats
+from interlock.swap.needs import differences, needs_caveats
 from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import ANY_STAGE, FoundVersion, broken_versions
 from interlock.swap.uses import Use, Uses
@@ -113,7 +113,8 @@ def _caveats(uses: Uses, to: NewImage) -> list[Caveat]:
     of_publishers = [caveat for used in uses.lines for caveat in publisher_caveats(used)]
     between = [*between_caveats(uses, to)]
     for instruction in (taken.instruction for _, taken in uses.leaving):
-        told += difference_caveats(Use(instruction.line, instruction.said, instruction.keyword), to)
+        use = Use(instruction.line, instruction.said, instruction.keyword)
+        told += [Caveat(use.line, said, Weight.BREAKS) for said in differences(use, to)]
     lines = {caveat.line for caveat in (*between, *told)}
     told += [
         Caveat(line, f"still takes files from {name}: a swap edits the images of FROM lines alone")
