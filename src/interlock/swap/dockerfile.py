@@ -35,7 +35,6 @@ class Argument:
 
     @cached_property
     def variables(self) -> list[Variable]:
-        """Return the variables in the raw default."""
         return variables(self.raw)
 
 
@@ -81,7 +80,6 @@ class Stage(ImageLine):
 
     @cached_property
     def variables(self) -> list[Variable]:
-        """Return the variables in its image as written."""
         return variables(self.token.text)
 
     @property

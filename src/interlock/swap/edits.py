@@ -148,7 +148,6 @@ def _restoring_edits(span: Span, content: str, comment: SwapComment, file: str) 
 
 
 def _damaged_comment_error(file: str, comment: SwapComment, problem: str) -> SwapError:
-    """Return the error for a swap comment that cannot be used."""
     return SwapError(
         file=f"{file}:{comment.line}",
         found=f"the comment 'interlock: {comment.kind} {comment.content}' {problem}",

@@ -108,7 +108,6 @@ def _before_swap(now: ParsedFile, stage: str | None, file: str) -> tuple[ParsedF
 
 
 def _caveats(uses: Uses, to: NewImage) -> list[Caveat]:
-    """Return the caveats of a swap: about the images, about what lines need and take, and about what stays."""
     told = image_caveats([used.line for used in uses.lines], to)
     of_publishers = [caveat for used in uses.lines for caveat in publisher_caveats(used)]
     between = [*between_caveats(uses, to)]

@@ -207,7 +207,6 @@ def _brought(used: Used, required: Sequence[str]) -> Iterator[Caveat]:
 
 
 def _runs_command(command: str, text: str) -> bool:
-    """Return whether a shell's text runs a program."""
     return re.search(rf"{AT_COMMAND}{re.escape(command)}(?=[\s\"';)]|$)", text, re.MULTILINE) is not None
 
 
