@@ -155,7 +155,7 @@ def _line(parsed: ParsedFile, name: str, file: str) -> ImageLine:
 def lines_to_swap(file: str, text: str, stage: str | None) -> list[ImageLine]:
     """Return the stages or image lines that a swap of this file would change."""
     now = _read(file, text)
-    original = _read(file, Edits(text, undo_edits(now, None, file)).applied)
+    original = _read(file, reverted_file(file, text))
     return [_lines(now)[index] for index in choose_lines(original, stage, file)]
 
 
