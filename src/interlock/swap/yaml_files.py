@@ -109,7 +109,7 @@ class _Scanner(Scanner):
         super().fetch_flow_collection_start(TokenClass, to_push)
 
 
-# What the parser raises besides errors with a line: for `%YAML 9.9`, or for comments that meet when it moves one.
+# What the parser raises besides errors with a line: for `%YAML 9.9`, or, where it keeps comments, for some that meet.
 FAILURES = (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError, NotImplementedError)
 
 
