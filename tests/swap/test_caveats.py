@@ -76,6 +76,8 @@ def test_what_the_new_image_is_not_is_said(to: NewImage, part: str) -> None:
         ('CMD ["sh", "-c", "git pull && exec app"]', "install git"),
         ("RUN bash -c 'curl x'", "install curl"),
         ("CMD uv run --frozen make", "install make"),
+        ("onbuild run --network=none make", "install make"),
+        ('ONBUILD CMD ["git", "pull"]', "install git"),
     ],
 )
 def test_a_command_of_the_full_image_is_found_where_it_runs(line: str, needed: str) -> None:

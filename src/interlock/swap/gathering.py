@@ -94,7 +94,7 @@ def _stage_uses(
         if stage and stage.root.index in uses and instruction is not stage.instruction:
             expanded = _shell_expanded(instruction.said, values)
             is_foreign = id(instruction) in foreign
-            use = Use(instruction.line, instruction.said, instruction.keyword, is_foreign, expanded)
+            use = Use(instruction.line, instruction.said, instruction.verb, is_foreign, expanded)
             uses[stage.root.index].append(use)
             bodies[stage.root.index].append(instruction)
     for root in roots:

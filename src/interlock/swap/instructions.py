@@ -91,10 +91,14 @@ class Instruction:
         return self.keyword == "ONBUILD"
 
     @cached_property
-    def copies(self) -> bool:
-        """Return whether it copies files, now or as a trigger."""
+    def verb(self) -> str:
+        """Return what it does, now or as a trigger: RUN of `ONBUILD RUN x`."""
         keyword = WORD.match(self.text, self._skip(self._skip(0, WORD), SPACES)) if self.is_trigger else None
-        return (keyword[0].upper() if keyword else self.keyword) in {"COPY", "ADD"}
+        return keyword[0].upper() if keyword else self.keyword
+
+    @property
+    def copies(self) -> bool:
+        return self.verb in {"COPY", "ADD"}
 
     @cached_property
     def _words(self) -> tuple[list[Word], list[Word]]:
@@ -152,8 +156,8 @@ class Instruction:
         For an instruction that runs nothing, return the whole text.
         """
         text = self.text
-        if self.keyword in RUNS:
-            text = re.sub(r"^\s*\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", text, count=1)
+        if self.verb in RUNS:
+            text = re.sub(r"^\s*(?:(?i:ONBUILD)\s+)?\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", text, count=1)
             words = _listed(text)
             text = text if words is None else " ".join(words)
         return f"{text}\n{'' if _read_by_another(text, self.heredoc) else self.heredoc}"
