@@ -47,10 +47,6 @@ def test_what_the_old_image_had_is_said(image: str, named: tuple[str, ...]) -> N
     assert says(f"ARG A\nFROM {image}\n", named) == [2]
 
 
-def test_the_same_is_said_once_however_many_stages_there_are() -> None:
-    assert says("FROM python:3.12-slim\nFROM python:3.12-slim\n", ("python3.12", "python3.13")) == [1]
-
-
 @pytest.mark.parametrize(
     ("to", "part"),
     [
@@ -93,9 +89,38 @@ def test_what_holds_for_several_lines_is_one_warning() -> None:
     assert re.findall(r"\d+", found.text.rpartition("(")[2]) == ["3", "5"]
 
 
-def test_stages_below_run_on_the_swapped_image_too() -> None:
-    text = "FROM python:3.13 AS a\nRUN apt-get install -y git\nFROM a\nRUN git x\nRUN curl x\nFROM node\nRUN curl x\n"
-    assert says(text, "curl") == [1, 5]
+ALPINE = "FROM python:3.13-alpine\nRUN apk add --no-cache gcc\nRUN adduser -D x\nRUN wget x\nRUN adduser x\n"
+STAYS = (
+    "FROM bitnami/python:3.12 AS uv\nFROM node AS web\nFROM python:3.12-slim\n"
+    "COPY --from=uv /app/.venv /app/.venv\nCOPY --from=web /dist /dist\nCOPY --from=python:3.11 /a /a\n"
+    "RUN --mount=from=uv,target=/x true\n"
+)
+BELOW = "FROM python:3.13 AS a\nRUN apt-get install -y git\nFROM a\nRUN git x\nRUN curl x\nFROM node\nRUN curl x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "lines"),
+    [
+        pytest.param("FROM python:3.12-slim\n" * 2, ("python3.12", "python3.13"), [1], id="once for two stages"),
+        pytest.param(
+            "FROM python:3.13\nRUN git x && make && gcc y\n", ("gcc", "make", "git"), [2], id="once for a line"
+        ),
+        pytest.param(BELOW, "curl", [1, 5], id="stages below run on the swapped image too"),
+        pytest.param(ALPINE, ("Alpine", "apt-get"), [2, 3], id="commands of Alpine's"),
+        pytest.param(ALPINE, "install wget", [4], id="busybox"),
+        pytest.param(STAYS, ("takes files", "python3.13"), [4, 6, 7], id="files of a Python that stays"),
+        pytest.param(STAYS, ("'uv'", "bitnami/python:3.12", "--stage uv"), [4, 7], id="the stage that stays"),
+        pytest.param(
+            "FROM python:3.12 AS a\nFROM python:3.12-slim\nCOPY --from=a /x /x\n", "stage 'a'", [], id="swapped"
+        ),
+        pytest.param("FROM $A AS x\nFROM python:3.12\n", ("A ", "stage 'x'"), [1], id="not looked at"),
+        pytest.param("ARG B=python:3.13-slim\nFROM $B\n", "--build-arg B=", [1], id="chosen from outside"),
+        pytest.param("ARG V=3.13\nARG R=x\nFROM $R/library/python:$V-slim\n", "R and V", [3], id="no longer chosen"),
+        pytest.param("FROM ${B:-python:3.13-slim}\n", " B", [], id="a default stays"),
+    ],
+)
+def test_what_a_file_is_told_and_of_which_lines(text: str, named: str | tuple[str, ...], lines: list[int]) -> None:
+    assert says(text, named) == lines
 
 
 @pytest.mark.parametrize(
@@ -139,11 +164,6 @@ def test_of_a_free_threaded_builds_folder_the_paths_tell() -> None:
     text = "FROM python:3.14-slim\nCOPY x /usr/local/lib/python3.14/site-packages/\n"
     differing = replace(FREE, differences={"site-packages": "lib/pythonX.Yt"})
     assert breaks("D", text, differing) == []
-
-
-def test_what_one_instruction_misses_is_one_warning() -> None:
-    text = "FROM python:3.13\nRUN git clone x && make -C x && gcc y\n"
-    assert says(text, ("gcc", "make", "git")) == [2]
 
 
 @pytest.mark.parametrize(
@@ -345,38 +365,8 @@ def test_the_heaviest_comes_first_and_what_stands_for_every_file_is_one() -> Non
     assert [(one.line, one.text) for one in by_weight(found)] == [(9, "d"), (3, "b"), (0, "a; c")]
 
 
-def test_alpines_own_commands_are_found() -> None:
-    text = "FROM python:3.13-alpine\nRUN apk add --no-cache gcc\nRUN adduser -D x\nRUN wget x\nRUN adduser x\n"
-    assert says(text, ("Alpine", "apt-get")) == [2, 3]
-    assert says(text, "install wget") == [4]
-
-
 def test_a_missing_pip_is_told_where_it_runs() -> None:
     assert says("FROM pypy:3.11-slim\nRUN true\nRUN pip install x\n", "`python -m ensurepip`", PYPY) == [3]
-
-
-def test_files_of_a_python_that_stays_are_told() -> None:
-    text = (
-        "FROM bitnami/python:3.12 AS uv\nFROM node AS web\nFROM python:3.12-slim\n"
-        "COPY --from=uv /app/.venv /app/.venv\nCOPY --from=web /dist /dist\nCOPY --from=python:3.11 /a /a\n"
-        "RUN --mount=from=uv,target=/x true\n"
-    )
-    assert says(text, ("takes files", "python3.13")) == [4, 6, 7]
-    assert says(text, ("'uv'", "bitnami/python:3.12", "--stage uv")) == [4, 7]
-
-
-def test_files_of_a_python_that_is_swapped_too_are_not() -> None:
-    assert says("FROM python:3.12 AS a\nFROM python:3.12-slim\nCOPY --from=a /x /x\n", "stage 'a'") == []
-
-
-def test_a_stage_that_could_not_be_looked_at_is_told() -> None:
-    assert says("FROM $A AS x\nFROM python:3.12\n", ("A ", "stage 'x'")) == [1]
-
-
-def test_who_chooses_the_image_from_outside_is_told() -> None:
-    assert says("ARG B=python:3.13-slim\nFROM $B\n", "--build-arg B=") == [1]
-    assert says("ARG V=3.13\nARG R=x\nFROM $R/library/python:$V-slim\n", "R and V") == [3]
-    assert says("FROM ${B:-python:3.13-slim}\n", " B") == []
 
 
 def test_an_image_that_is_no_python_is_swapped_with_a_word() -> None:

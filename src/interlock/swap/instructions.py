@@ -227,7 +227,8 @@ class _Parser:
         more = True
         while more and line is not None:
             if line is first or not (line.is_comment or not line.text.strip(SPACE)):
-                part, more = self._part(line.text)
+                match = self._continued.search(line.text)
+                part, more = (line.text[: match.start("sign")], True) if match else (line.text, False)
                 joined += part
                 offsets += range(line.start, line.start + len(part))
                 pieces.append(line.span)
@@ -242,11 +243,6 @@ class _Parser:
         pieces += [line.span for line in heredoc]
         body = "\n".join(line.text for line in heredoc)
         return Instruction(name, first.number, first.start, joined, tuple(offsets), tuple(pieces), body)
-
-    def _part(self, text: str) -> tuple[str, bool]:
-        """Return a line without its continuation character, and whether it continues."""
-        match = self._continued.search(text)
-        return (text[: match.start("sign")], True) if match else (text, False)
 
     def _read_heredocs(self, keyword: str, joined: str) -> list[_Line]:
         """Return the lines of an instruction's heredocs; one that never ends takes the rest of the file."""
