@@ -103,15 +103,6 @@ def test_an_image_without_profile_guided_optimisation_is_told(run: Entry, file: 
     assert "without profile-guided" in run(file, "--to", "cpython-2.5")[2]
 
 
-def test_a_compose_file_is_swapped_by_its_name(run: Entry, tmp_path: Path) -> None:
-    file = tmp_path / "compose.yaml"
-    file.write_text("services:\n  web: # c\n    image: python:3.12\n")
-    assert run(file, "--to", "cpython-3.13", "--write", "--local")[0] == 0
-    assert file.read_text() == (
-        "services:\n  web: # c\n    # interlock: was python:3.12\n    image: localhost/interlock/python:3.13-trixie\n"
-    )
-
-
 def test_check_passes_only_for_the_picked_image(run: Entry, file: Path) -> None:
     run(file, "--to", "cpython-3.14t", "--write", "--local")
     assert run(file, "--check")[0] == 0

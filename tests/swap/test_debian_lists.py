@@ -9,60 +9,35 @@ from hypothesis import strategies as st
 from interlock.swap.debian import official, table
 from interlock.swap.debian_lists import DebianTable, Successors, closure, make_table, read_packages, read_table
 
-NOW = """Package: libicu76
-Source: icu
-Size: 1
 
-Package: libasound2t64
-Source: alsa-lib
-Provides: libasound2 (= 1.2.14-1)
+def listed(packages: dict[str, str]) -> str:
+    return "\n".join(f"Package: {name}\n{fields}\n" for name, fields in packages.items())
 
-Package: netcat-openbsd
-Provides: netcat
 
-Package: netcat-traditional
-Provides: netcat
-
-Package: libgl1
-Source: libglvnd
-
-Package: eza
-Replaces: exa (<< 1)
-
-Package: base
-Priority: required
-Depends: awk | other, libgl1 (>= 2)
-
-Package: gawk
-Provides: awk
-
-Package: mawk
-Priority: required
-Provides: awk
-"""
-FORMER = """Package: libicu72
-Source: icu
-
-Package: libasound2
-Source: alsa-lib
-
-Package: netcat
-Source: netcat
-
-Package: libgl1-mesa-glx
-Source: mesa
-Depends: libgl1, libglx-mesa0
-Description: transitional dummy package
-
-Package: exa
-Source: rust-exa
-
-Package: gone-for-good
-Source: gone
-
-Package: librust-x-dev
-Source: x
-"""
+NOW = listed(
+    {
+        "libicu76": "Source: icu\nSize: 1",
+        "libasound2t64": "Source: alsa-lib\nProvides: libasound2 (= 1.2.14-1)",
+        "netcat-openbsd": "Provides: netcat",
+        "netcat-traditional": "Provides: netcat",
+        "libgl1": "Source: libglvnd",
+        "eza": "Replaces: exa (<< 1)",
+        "base": "Priority: required\nDepends: awk | other, libgl1 (>= 2)",
+        "gawk": "Provides: awk",
+        "mawk": "Priority: required\nProvides: awk",
+    }
+)
+FORMER = listed(
+    {
+        "libicu72": "Source: icu",
+        "libasound2": "Source: alsa-lib",
+        "netcat": "Source: netcat",
+        "libgl1-mesa-glx": "Source: mesa\nDepends: libgl1, libglx-mesa0\nDescription: transitional dummy package",
+        "exa": "Source: rust-exa",
+        "gone-for-good": "Source: gone",
+        "librust-x-dev": "Source: x",
+    }
+)
 
 
 def test_what_is_gone_has_what_the_lists_say_in_its_place_and_a_sole_provider_is_no_break() -> None:

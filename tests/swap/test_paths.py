@@ -146,10 +146,32 @@ def test_each_end_of_a_copy_has_its_own_stages_version() -> None:
         "COPY --from=python:3.12 --chown=a ['/lib/python3.12', '/a']",
         "RUN --mount=type=bind,from=python:3.12,source=/lib/python3.12,target=/a true",
         "RUN --mount=from=other,target=/a,src=/lib/python3.12 true",
+        "RUN --mount=from=team/tools:python3.12,target=/a true",
+        "ONBUILD COPY --from=python:3.12 /lib/python3.12 /a",
+        "ONBUILD COPY --from=team/tools:python3.12 /a /b",
+        "ONBUILD RUN --mount=from=team/tools:python3.12,source=/lib/python3.12,target=/a true",
     ],
 )
 def test_what_comes_from_elsewhere_keeps_its_version(instruction: str) -> None:
     assert found(instruction) == []
+
+
+def test_a_trigger_takes_files_from_a_stage_of_the_build_that_it_is_triggered_in() -> None:
+    text = "FROM python:3.12 AS a\nFROM python:3.12\nONBUILD COPY --from=a /lib/python3.12 /lib/python3.12/\n"
+    result = swapped_dockerfile(text, FREE, None, paths=True)
+    assert result.text.endswith("\nONBUILD COPY --from=a /lib/python3.12 /lib/python3.14t/\n")
+    assert reverted_file("D", result.text) == text
+
+
+def test_a_stage_that_is_called_like_a_version_keeps_its_name() -> None:
+    text = (
+        "FROM python:3.12 AS python3.12\nFROM debian\nCOPY --from=python3.12 /lib/python3.12 /x\n"
+        "RUN --mount=from=python3.12,source=/lib/python3.12,target=/y true\n"
+    )
+    result = swapped_dockerfile(text, FREE, None, paths=True)
+    assert "COPY --from=python3.12 /lib/python3.14t /x\n" in result.text
+    assert "RUN --mount=from=python3.12,source=/lib/python3.14t,target=/y true\n" in result.text
+    assert reverted_file("D", result.text) == text
 
 
 def test_a_mounts_target_is_of_the_stage_itself() -> None:
@@ -166,6 +188,7 @@ def test_the_stages_below_have_the_version_of_the_one_that_they_start_from() -> 
     ("body", "reason"),
     [
         ("COPY a-1-cp312-cp312-x.whl /w/\nRUN pip install /w/a-1-cp312-cp312-x.whl", "build context"),
+        ("ONBUILD COPY a-1-cp312-cp312-x.whl /w/", "build context"),
         ("ADD https://x.example/a-1-cp312-cp312-x.whl /w/", "address"),
         ("RUN pip install https://x.example/a-1-cp312-cp312-x.whl", "address"),
         ("RUN pip install /w/a-1-cp312-abi3-x.whl", "abi3"),

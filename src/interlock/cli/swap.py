@@ -151,7 +151,6 @@ EXCLUDED = {
 
 
 def _check_options(given: Mapping[str, object]) -> None:
-    """Raise UsageError for options that exclude each other."""
     for option, others in EXCLUDED.items():
         if given[option] and any(given[other] for other in others):
             *most, last = (f"--{other}" for other in others)

@@ -55,7 +55,9 @@ def resolve(to: str, *, local: bool = False) -> tuple[NewImage, list[Caveat]]:
     built, caveats = _built(target)
     variants = target.known.variants
     there = target.known.published.get(target.name)
-    if there is not None and not local and not _is_elsewhere(built, there):
+    # This engine's image is in another repository than the published one, as a team's is.
+    elsewhere = built and there and built.digest and built.digest.partition("@")[0] != there.repository
+    if there is not None and not local and not elsewhere:
         reference, platforms = there.reference, there.platforms
         caveats = _of_published(there, variants[target.name].version, built)
     else:
@@ -64,11 +66,6 @@ def resolve(to: str, *, local: bool = False) -> tuple[NewImage, list[Caveat]]:
     mode = [Caveat(0, text) for text in _of_mode(target.mode)]
     image = new_image(variants[target.name], reference, variants.values(), platforms)
     return image, [*mode, *caveats]
-
-
-def _is_elsewhere(built: Built | None, there: Published) -> bool:
-    """Return whether this engine's image is in another repository than the published one, as a team's is."""
-    return built is not None and built.digest is not None and built.digest.partition("@")[0] != there.repository
 
 
 def _of_published(there: Published, version: str, built: Built | None) -> list[Caveat]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -37,7 +38,6 @@ def choose_lines(parsed: ParsedFile, name: str | None, file: str) -> list[int]:
 
 
 def _choose_stages(dockerfile: Dockerfile, name: str | None, file: str) -> list[Stage]:
-    """Return the stages that start from a Python image; or the one of this name or number."""
     if not dockerfile.stages:
         raise SwapError(
             file=file,
@@ -140,7 +140,6 @@ def _example(stage: Stage, name: str) -> str:
 
 
 def _choose_entries(manifest: ImageManifest, name: str | None, file: str) -> list[ImageEntry]:
-    """Return the entries to swap: all, which must have the same Python, or the one of this name or number."""
     entries, noun = manifest.entries, manifest.noun
     # A build's argument that names Python counts more than its Dockerfile, which may be swapped.
     heavy = [caveat.line for caveat in manifest.stays if caveat.weight is not Weight.KNOW]
@@ -164,8 +163,9 @@ def _choose_entries(manifest: ImageManifest, name: str | None, file: str) -> lis
     if not chosen:
         raise _no_python_error(entries, noun, file)
     _refuse_windows(chosen, file)
+    on_line = Counter(entry.line for entry in entries)
     for entry in chosen:
-        if sum(other.line == entry.line for other in entries) > 1:
+        if on_line[entry.line] > 1:
             raise SwapError(
                 file=f"{file}:{entry.line}",
                 found="several images on one line, and a comment can keep only one",
@@ -226,7 +226,6 @@ def _refuse_windows(chosen: Sequence[ImageLine], file: str) -> None:
 
 
 def _no_python_error(image_lines: Sequence[ImageLine], noun: str, file: str) -> SwapError:
-    """Return why no image line is chosen."""
     for image_line in image_lines:
         if image_line.python is not None and image_line.python.maker is Maker.OTHER:
             return LeftError(

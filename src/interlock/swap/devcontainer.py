@@ -78,7 +78,6 @@ def _as_json(text: str) -> str:
 
 
 def _top_level_values(text: str, file: str) -> dict[str, Span]:
-    """Return the span of each value of the text's top-level object."""
     try:
         document = JSON.decode(text) if text.strip() else None
     except (json.JSONDecodeError, RecursionError) as error:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from interlock.errors import SwapError
 from interlock.swap.image_names import ImageLine, Maker, PythonImage, find_image_line, python_image
-from interlock.swap.instructions import Instruction, Span, Word, line_of, parse_instructions
+from interlock.swap.instructions import Instruction, Origin, Span, Word, line_of, parse_instructions
 from interlock.swap.variables import NoValue, Variable, expand, name_pattern, sole_variable, unquoted, variables
 
 # A default that names an image: its tag must not be read as a path.
@@ -35,7 +35,6 @@ class Argument:
 
     @cached_property
     def variables(self) -> list[Variable]:
-        """Return the variables in the raw default."""
         return variables(self.raw)
 
 
@@ -44,16 +43,19 @@ class Taken:
     """An instruction that takes files from a stage or an image: by a COPY, or by a mount."""
 
     instruction: Instruction
-    name: str
-    stage: Stage | None  # None for an image
+    origin: Origin
+    stage: Stage | None  # None for an image, or for a stage of the build that a trigger runs in
     python: PythonImage | None  # the image's Python, or that of the image that the stage starts from
-    mounted: tuple[Span, ...]  # the places where a mount names its source
+
+    @property
+    def name(self) -> str:
+        return self.origin.name
 
     @cached_property
     def tools(self) -> bool:
         """Return whether only programs are copied that run without a Python, such as uv."""
         names = {path.rpartition("/")[2] for path in self.instruction.sources}
-        return self.instruction.keyword == "COPY" and bool(names) and names <= TOOLS
+        return self.instruction.copies and bool(names) and names <= TOOLS
 
     @cached_property
     def has_interpreter(self) -> bool:
@@ -78,7 +80,6 @@ class Stage(ImageLine):
 
     @cached_property
     def variables(self) -> list[Variable]:
-        """Return the variables in its image as written."""
         return variables(self.token.text)
 
     @property
@@ -259,10 +260,10 @@ def _stage(
 
 def _taken(body: Sequence[Instruction], before: Sequence[Stage]) -> Iterator[Taken]:
     for instruction in body:
-        for name, mounted in instruction.origins:
-            stage = find_image_line(before, name)
-            python = stage.root.python if stage else python_image(name)
-            yield Taken(instruction, name, stage, python, mounted)
+        for origin in instruction.origins:
+            stage = None if instruction.is_trigger else find_image_line(before, origin.name)
+            python = stage.root.python if stage else python_image(origin.name)
+            yield Taken(instruction, origin, stage, python)
 
 
 def _parent_stage(image: str, before: Sequence[Stage]) -> Stage | None:

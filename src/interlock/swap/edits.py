@@ -148,7 +148,6 @@ def _restoring_edits(span: Span, content: str, comment: SwapComment, file: str) 
 
 
 def _damaged_comment_error(file: str, comment: SwapComment, problem: str) -> SwapError:
-    """Return the error for a swap comment that cannot be used."""
     return SwapError(
         file=f"{file}:{comment.line}",
         found=f"the comment 'interlock: {comment.kind} {comment.content}' {problem}",
@@ -352,7 +351,8 @@ class _Reversal:
             raise self._damaged(comment, f"has {len(was)} versions, and the instruction below has {len(tokens)}")
         edits, left = list[Edit](), list[str]()
         for token, old in zip(tokens, was, strict=True):
-            now = old != LEFT_ALONE and token.owner in self.chosen
+            # None: since the swap, what it is taken from was called otherwise.
+            now = old != LEFT_ALONE and (token.owner is None or token.owner in self.chosen)
             edits += [Edit(token.span, old)] if now else []
             left.append(LEFT_ALONE if now else old)
         line = comment.span.of(self.dockerfile.text)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from interlock.errors import LeftError, StoreError, SwapError
-from interlock.swap.caveats import Caveat
+from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.choosing import STAGE_NOUN, choose_lines, require_image_line
 from interlock.swap.copied import Beside, nothing
 from interlock.swap.devcontainer import read_devcontainer
@@ -23,7 +21,7 @@ from interlock.swap.gathering import gather_uses
 from interlock.swap.image_caveats import between_caveats, image_caveats, publisher_caveats
 from interlock.swap.image_names import ImageLine, NewImage
 from interlock.swap.manifests import ImageManifest, ParsedFile
-from interlock.swap.needs import difference_caveats, needs_caveats
+from interlock.swap.needs import differences, needs_caveats
 from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import ANY_STAGE, FoundVersion, broken_versions
 from interlock.swap.uses import Use, Uses
@@ -32,8 +30,6 @@ from interlock.swap.yaml_files import read_manifest, require_values_unchanged
 
 YAML_ENDS = (".yml", ".yaml")
 JSON_ENDS = (".json", ".jsonc")
-
-AnyFile = TypeVar("AnyFile", bound=ParsedFile)
 
 
 @dataclass(frozen=True)
@@ -53,8 +49,7 @@ def swapped_file(  # noqa: PLR0913  the file, its folder, and what is asked
     """Swap a Dockerfile, a compose file, a Kubernetes manifest or a devcontainer.json, as the file's name says."""
     if not _is_manifest(file):
         return swapped_dockerfile(text, to, stage, paths=paths, file=file, beside=beside)
-    read = partial(_manifest, file)
-    return _swapped(read(text), read, file, to, stage, paths=paths, beside=beside)
+    return _swapped(_manifest(file, text), file, to, stage, paths=paths, beside=beside)
 
 
 def swapped_dockerfile(  # noqa: PLR0913  the file, its folder, and what is asked
@@ -65,23 +60,15 @@ def swapped_dockerfile(  # noqa: PLR0913  the file, its folder, and what is aske
     An earlier swap is reverted first, so that the comments keep the first original. SwapError if nothing can be
     swapped.
     """
-    read = partial(read_dockerfile, file=file)
-    return _swapped(read(text, grown=1), read, file, to, stage, paths=paths, beside=beside)
+    return _swapped(read_dockerfile(text, file, grown=1), file, to, stage, paths=paths, beside=beside)
 
 
 def _swapped(  # noqa: PLR0913  the file, its folder, and what is asked
-    now: AnyFile,
-    read: Callable[[str], AnyFile],
-    file: str,
-    to: NewImage,
-    stage: str | None,
-    *,
-    paths: bool,
-    beside: Beside,
+    now: ParsedFile, file: str, to: NewImage, stage: str | None, *, paths: bool, beside: Beside
 ) -> SwapResult:
-    before, chosen, back = _before_swap(now, read, stage, file)
-    versions = broken_versions(before, chosen, to)
-    changes = swap_edits(before, chosen, to, versions.instructions if paths else ())
+    before, chosen, back = _before_swap(now, stage, file)
+    broken, instructions = broken_versions(before, chosen, to)
+    changes = swap_edits(before, chosen, to, instructions if paths else ())
     made = Edits(before.text, changes.edits)
     if isinstance(before, ImageManifest) and file.lower().endswith(YAML_ENDS):
         require_values_unchanged(before, made.applied, chosen, file)
@@ -93,41 +80,40 @@ def _swapped(  # noqa: PLR0913  the file, its folder, and what is asked
         text=made.applied,
         warnings=tuple(replace(caveat, line=back.line_before(caveat.line)) for caveat in told),
         paths=tuple(
-            replace(version, line=back.line_before(version.line), edited=version.edited and paths)
-            for version in versions.broken
+            replace(version, line=back.line_before(version.line), edited=version.edited and paths) for version in broken
         ),
         arguments=changes.arguments,
         only_images_of=tuple(chosen) if changes.only_images and not back.edits else (),
     )
 
 
-def _before_swap(
-    now: AnyFile, read: Callable[..., AnyFile], stage: str | None, file: str
-) -> tuple[AnyFile, list[int], Edits]:
+def _before_swap(now: ParsedFile, stage: str | None, file: str) -> tuple[ParsedFile, list[int], Edits]:
     """Return a file as it was before any swap of the chosen lines, their numbers, and the edits that reverted it.
 
     Lines are chosen by their images before all swaps. A file that was never swapped is not read again.
     """
+
+    def read(text: str, given: Mapping[str, str] | None = None) -> ParsedFile:
+        return read_dockerfile(text, file, given=given) if isinstance(now, Dockerfile) else _manifest(file, text)
+
     everything = undo_edits(now, None, file)
     original = read(Edits(now.text, everything).applied) if everything else now
     chosen = choose_lines(original, stage, file)
     back = Edits(now.text, undo_edits(now, {ANY_STAGE, *chosen}, file))
     if back.edits == everything:
         return original, chosen, back
-    if not isinstance(original, Dockerfile):
-        return read(back.applied), chosen, back
     # An ARG stays swapped if other stages use it too; for the chosen ones it has its value from before.
-    given = {name: argument.value for name, argument in original.arguments.items()}
-    return read(back.applied, given=given), chosen, back
+    arguments = original.arguments if isinstance(original, Dockerfile) else {}
+    return read(back.applied, {name: argument.value for name, argument in arguments.items()}), chosen, back
 
 
 def _caveats(uses: Uses, to: NewImage) -> list[Caveat]:
-    """Return the caveats of a swap: about the images, about what lines need and take, and about what stays."""
     told = image_caveats([used.line for used in uses.lines], to)
     of_publishers = [caveat for used in uses.lines for caveat in publisher_caveats(used)]
     between = [*between_caveats(uses, to)]
     for instruction in (taken.instruction for _, taken in uses.leaving):
-        told += difference_caveats(Use(instruction.line, instruction.said, instruction.keyword), to)
+        use = Use(instruction.line, instruction.said, instruction.keyword)
+        told += [Caveat(use.line, said, Weight.BREAKS) for said in differences(use, to)]
     lines = {caveat.line for caveat in (*between, *told)}
     told += [
         Caveat(line, f"still takes files from {name}: a swap edits the images of FROM lines alone")
@@ -169,7 +155,7 @@ def _line(parsed: ParsedFile, name: str, file: str) -> ImageLine:
 def lines_to_swap(file: str, text: str, stage: str | None) -> list[ImageLine]:
     """Return the stages or image lines that a swap of this file would change."""
     now = _read(file, text)
-    original = _read(file, Edits(text, undo_edits(now, None, file)).applied)
+    original = _read(file, reverted_file(file, text))
     return [_lines(now)[index] for index in choose_lines(original, stage, file)]
 
 

@@ -38,8 +38,7 @@ def gather_uses(parsed: ParsedFile, chosen: Sequence[int], beside: Beside) -> Us
     named = {stage.root.index for stage, _ in leaving} | {taken.stage.root.index for _, taken in coming if taken.stage}
     return Uses(
         tuple(_stage_uses(parsed, chosen, coming, beside)),
-        stays=tuple(_not_asked_for(parsed.stages, {*chosen, *named})),
-        unknown=tuple(stage for stage in parsed.stages if stage.missing is not None),
+        stays=(*_not_checked(parsed), *_not_asked_for(parsed.stages, {*chosen, *named})),
         coming=coming,
         leaving=leaving,
         named=parsed.named_images,
@@ -48,7 +47,6 @@ def gather_uses(parsed: ParsedFile, chosen: Sequence[int], beside: Beside) -> Us
 
 
 def _entry_uses(manifest: ImageManifest, entry: ImageEntry) -> Used:
-    """Return what a service or a container asks for and runs."""
     uses, asked = list[Use](), list[str]()
     for scope in entry.scopes:
         uses += scope.uses
@@ -65,6 +63,12 @@ def _left_to_the_workflow(manifest: ImageManifest) -> Iterator[Caveat]:
             )
             text = f"{entry.image} stays: {chooser} chooses it"
             yield Caveat(entry.line, text, Weight.KNOW)
+
+
+def _not_checked(dockerfile: Dockerfile) -> Iterator[Caveat]:
+    for stage in dockerfile.stages:
+        if stage.missing is not None:
+            yield Caveat(stage.line, f"{stage.missing} has no default: stage {stage.label} was not checked")
 
 
 def _not_asked_for(lines: Sequence[ImageLine], told: Collection[int]) -> Iterator[Caveat]:
@@ -90,7 +94,7 @@ def _stage_uses(
         if stage and stage.root.index in uses and instruction is not stage.instruction:
             expanded = _shell_expanded(instruction.said, values)
             is_foreign = id(instruction) in foreign
-            use = Use(instruction.line, instruction.said, instruction.keyword, is_foreign, expanded)
+            use = Use(instruction.line, instruction.said, instruction.verb, is_foreign, expanded)
             uses[stage.root.index].append(use)
             bodies[stage.root.index].append(instruction)
     for root in roots:

@@ -64,7 +64,6 @@ def _older_patch(old: PythonImage, to: NewImage) -> bool:
 
 
 def _new_image_caveats(to: NewImage) -> Iterator[str]:
-    """Yield the caveats of the new image."""
     if not to.pinned:
         yield f"{to.reference} is in no registry: push it, or builds on other machines do not find it"
     if to.unoptimised:
@@ -74,7 +73,6 @@ def _new_image_caveats(to: NewImage) -> Iterator[str]:
 
 
 def _old_image_caveats(old: ImageLine, to: NewImage) -> Iterator[str]:
-    """Yield the caveats of replacing an old image."""
     if old.python is None:
         yield f"{old.image} does not look like a Python image: everything else in it is lost"
         return
@@ -129,9 +127,7 @@ def publisher_caveats(used: Used) -> Iterator[Caveat]:
 
 
 def between_caveats(uses: Uses, to: NewImage) -> Iterator[Caveat]:
-    """Yield caveats of files that move between swapped stages and a Python that stays, and of unchecked stages."""
-    for stage in uses.unknown:
-        yield Caveat(stage.line, f"{stage.missing} has no default: stage {stage.label} was not checked")
+    """Yield caveats of files that move between swapped stages and a Python that stays."""
     for stage, taken in uses.coming:
         yield from _files_that_come(stage.root, taken, to)
     for stage, taken in uses.leaving:
@@ -174,18 +170,12 @@ def _files_that_leave(stage: Stage, taken: Taken, to: NewImage) -> Iterator[Cave
             todo = f"swap that stage too ({here.option})"
             yield Caveat(line, f"{said} {own} of {here.image}, which stays; {todo}", Weight.BREAKS)
     elif stage.runs is not here:
-        interpreter = any(map(INTERPRETER.fullmatch, paths))
-        if interpreter and (mend := _older_libraries(here.parts, to.suite)):
+        if any(map(INTERPRETER.fullmatch, paths)) and has_older_libraries(here.parts, to.suite):
             text = f"takes the interpreter of {to.suite}, which does not start with the older libraries of {here.image}"
-            yield Caveat(line, f"{text}: {mend}", Weight.BREAKS)
+            todo = here.parts.instead.strip(" .") or f"start from debian:{to.suite}-slim"
+            yield Caveat(line, f"{text}: {todo[:1].lower()}{todo[1:]}", Weight.BREAKS)
     elif any(map(PACKAGES.search, paths)):
         yield Caveat(line, f"{said} another Python, and {here.image} does not show which it has")
-
-
-def _older_libraries(image: ImageName, suite: str) -> str | None:
-    """Return what to do about an image that cannot run a release's programs; None if it can."""
-    todo = image.instead.strip(" .") or f"start from debian:{suite}-slim"
-    return f"{todo[:1].lower()}{todo[1:]}" if has_older_libraries(image, suite) else None
 
 
 def _is_alpine(name: ImageName) -> bool:

@@ -349,7 +349,6 @@ class ImageLine:
 
     @cached_property
     def parts(self) -> ImageName:
-        """Return the parts of its image's name."""
         return parse_name(self.image)
 
     @property

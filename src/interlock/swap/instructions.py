@@ -55,6 +55,15 @@ class Word:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """A stage or an image from which an instruction takes files, as a flag names it."""
+
+    name: str
+    named: Span
+    mounted: tuple[Span, ...]  # the places where a mount names its source
+
+
+@dataclass(frozen=True)
 class Instruction:
     """One instruction with all lines that belong to it."""
 
@@ -68,18 +77,35 @@ class Instruction:
 
     @property
     def arguments(self) -> list[Word]:
-        """Return the words after the keyword and its flags."""
+        """Return the words after the keyword and its flags; those of ONBUILD are its trigger's."""
         return self._words[1]
 
     @property
     def flags(self) -> list[Word]:
-        """Return the words with two dashes before all others."""
-        return self._words[0]
+        """Return the words with two dashes before all others; ONBUILD has none for this build."""
+        return [] if self.is_trigger else self._words[0]
+
+    @property
+    def is_trigger(self) -> bool:
+        """Return whether it is kept for builds that start from the image."""
+        return self.keyword == "ONBUILD"
+
+    @cached_property
+    def verb(self) -> str:
+        """Return what it does, now or as a trigger: RUN of `ONBUILD RUN x`."""
+        keyword = WORD.match(self.text, self._skip(self._skip(0, WORD), SPACES)) if self.is_trigger else None
+        return keyword[0].upper() if keyword else self.keyword
+
+    @property
+    def copies(self) -> bool:
+        return self.verb in {"COPY", "ADD"}
 
     @cached_property
     def _words(self) -> tuple[list[Word], list[Word]]:
         """Return flags and arguments; unlike an argument, a flag's value may have spaces in quotes."""
         behind = self._skip(self._skip(0, WORD), SPACES)
+        if self.is_trigger:
+            behind = self._skip(self._skip(behind, WORD), SPACES)
         flags = []
         while match := FLAG.match(self.text, behind):
             if match[0] == "--" and self.text[match.end() : match.end() + 1] in {"", *SPACE}:  # it ends the flags
@@ -112,15 +138,15 @@ class Instruction:
         return [word.text.strip("[],\"'") for word in self.arguments if word.span.start < self.target]
 
     @cached_property
-    def origins(self) -> list[tuple[str, tuple[Span, ...]]]:
-        """Return the stages and images from which its flags take files, each with where a mount names its source."""
+    def origins(self) -> list[Origin]:
+        """Return the stages and images from which its flags, or its trigger's, take files."""
         origins = []
-        for flag in self.flags:
+        for flag in self._words[0]:
             if option := FROM_OPTION.search(flag.text):
                 start = bisect_left(self.offsets, flag.span.start)
-                mounts = (match.span() for match in MOUNT_SOURCE.finditer(flag.text))
-                spans = tuple(self.word(start + first, start + end).span for first, end in mounts)
-                origins.append((option[1].strip("\"'"), spans))
+                places = [option.span(1), *(match.span() for match in MOUNT_SOURCE.finditer(flag.text))]
+                named, *mounted = (self.word(start + first, start + end).span for first, end in places)
+                origins.append(Origin(option[1].strip("\"'"), named, tuple(mounted)))
         return origins
 
     @cached_property
@@ -130,8 +156,8 @@ class Instruction:
         For an instruction that runs nothing, return the whole text.
         """
         text = self.text
-        if self.keyword in RUNS:
-            text = re.sub(r"^\s*\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", text, count=1)
+        if self.verb in RUNS:
+            text = re.sub(r"^\s*(?:(?i:ONBUILD)\s+)?\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", text, count=1)
             words = _listed(text)
             text = text if words is None else " ".join(words)
         return f"{text}\n{'' if _read_by_another(text, self.heredoc) else self.heredoc}"
@@ -201,7 +227,8 @@ class _Parser:
         more = True
         while more and line is not None:
             if line is first or not (line.is_comment or not line.text.strip(SPACE)):
-                part, more = self._part(line.text)
+                match = self._continued.search(line.text)
+                part, more = (line.text[: match.start("sign")], True) if match else (line.text, False)
                 joined += part
                 offsets += range(line.start, line.start + len(part))
                 pieces.append(line.span)
@@ -216,11 +243,6 @@ class _Parser:
         pieces += [line.span for line in heredoc]
         body = "\n".join(line.text for line in heredoc)
         return Instruction(name, first.number, first.start, joined, tuple(offsets), tuple(pieces), body)
-
-    def _part(self, text: str) -> tuple[str, bool]:
-        """Return a line without its continuation character, and whether it continues."""
-        match = self._continued.search(text)
-        return (text[: match.start("sign")], True) if match else (text, False)
 
     def _read_heredocs(self, keyword: str, joined: str) -> list[_Line]:
         """Return the lines of an instruction's heredocs; one that never ends takes the rest of the file."""

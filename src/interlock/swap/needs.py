@@ -94,25 +94,25 @@ def _lines_caveats(
     """Yield the needs of lines, which are a file's own or those of a script that it starts."""
     flavour = old.flavour if old else Flavour.UNKNOWN
     for use in (use for use in uses if use.runs):
-        missing = _missing_programs(use, flavour, installed)
-        if missing:
-            what, packages = " and ".join(missing), " and ".join(dict.fromkeys(missing.values()))
-            said = f"runs {what}, which the new image does not have: install {packages}"
-            yield Caveat(use.line, said, Weight.BREAKS)
-        yield from _of_another_system(use, flavour, to)
+        broken = [*_missing_programs(use, flavour, installed), *_of_another_system(use, flavour, to)]
         if flavour in {Flavour.FULL, Flavour.UNKNOWN} and not any(word.startswith("python3") for word in installed):
-            for path in dict.fromkeys(match[0] for match in ELSEWHERE.finditer(use.text)):
-                said = f"runs {path}, which the new image does not have: write /usr/local/bin/{to.implementation}"
-                yield Caveat(use.line, said, Weight.BREAKS)
+            broken += _elsewhere(use, to)
+        yield from (Caveat(use.line, said, Weight.BREAKS) for said in broken)
+        suites = dict.fromkeys([*SUITE_NAMED.findall(use.full), *IN_ADDRESS.findall(use.full)])
+        if others := [name for name in suites if name != to.suite]:
+            said = f"names {' and '.join(others)}, and the new image is Debian {to.suite}: its packages may not fit"
+            yield Caveat(use.line, said)
         yield from _packages(use, use.packages, around, old, to)
     has_own_libpython = any(EMBEDDING.fullmatch(name) or LIBPYTHON.fullmatch(name) for name in installed)
     for use in uses:
-        yield from difference_caveats(use, to, {"libpython"} if has_own_libpython else set())
-        yield from _zones(use, old, to, installed)
+        broken = [*differences(use, to, {"libpython"} if has_own_libpython else set())]
+        if not (old and old.suite == to.suite) and "tzdata-legacy" not in installed:
+            broken += _zones(use, to)
+        yield from (Caveat(use.line, said, Weight.BREAKS) for said in broken)
 
 
-def _missing_programs(use: Use, flavour: Flavour, installed: Collection[str]) -> dict[str, str]:
-    """Return the programs that a line runs and that only the old image has, each with its package."""
+def _missing_programs(use: Use, flavour: Flavour, installed: Collection[str]) -> Iterator[str]:
+    """Yield the programs that a line runs and that only the old image has, with their packages."""
     data = official()
     there: Mapping[str, str] = {Flavour.FULL: table().programs, Flavour.ALPINE: data["busybox"]}.get(flavour, {})
     missing = {}
@@ -125,7 +125,9 @@ def _missing_programs(use: Use, flavour: Flavour, installed: Collection[str]) ->
         for package, pattern in data["unnamed"].items():
             if not _is_there(package, package, installed) and re.search(pattern, use.full):
                 missing.setdefault(package, package)
-    return missing
+    if missing:
+        packages = " and ".join(dict.fromkeys(missing.values()))
+        yield f"runs {' and '.join(missing)}, which the new image does not have: install {packages}"
 
 
 def _is_there(program: str, package: str, installed: Collection[str]) -> bool:
@@ -133,23 +135,23 @@ def _is_there(program: str, package: str, installed: Collection[str]) -> bool:
     return program in installed or package in installed or any(package in within.get(name, ()) for name in installed)
 
 
-def _of_another_system(use: Use, flavour: Flavour, to: NewImage) -> Iterator[Caveat]:
-    """Yield what is for Alpine or other systems than Debian, and names of other Debian releases in lines for apt."""
+def _of_another_system(use: Use, flavour: Flavour, to: NewImage) -> Iterator[str]:
+    """Yield what is for Alpine or other systems than Debian, and what Debian no longer has."""
     if flavour is Flavour.ALPINE and (APK.search(use.text) or BUSYBOX_OPTIONS.search(use.text)):
-        said = "is written for Alpine: Debian has apt-get, useradd and groupadd"
-        yield Caveat(use.line, said, Weight.BREAKS)
+        yield "is written for Alpine: Debian has apt-get, useradd and groupadd"
     elif flavour is Flavour.UNKNOWN and (manager := OTHERS_PACKAGES.search(use.text)):
-        yield Caveat(use.line, f"runs {manager[1]}, which Debian does not have: write apt-get", Weight.BREAKS)
+        yield f"runs {manager[1]}, which Debian does not have: write apt-get"
     for name, instead in official()["alpine"].items() if flavour is Flavour.ALPINE else ():
         if _runs_command(name, use.text):
-            yield Caveat(use.line, f"runs {name}, which is Alpine's: write {instead}", Weight.BREAKS)
+            yield f"runs {name}, which is Alpine's: write {instead}"
     for name, instead in official()["gone"].items():
         if _runs_command(name, use.text):
-            yield Caveat(use.line, f"runs {name}, which Debian {to.suite} does not have: {instead}", Weight.BREAKS)
-    suites = [*SUITE_NAMED.findall(use.full), *IN_ADDRESS.findall(use.full)]
-    if suites := [name for name in dict.fromkeys(suites) if name != to.suite]:
-        said = f"names {' and '.join(suites)}, and the new image is Debian {to.suite}: its packages may not fit"
-        yield Caveat(use.line, said)
+            yield f"runs {name}, which Debian {to.suite} does not have: {instead}"
+
+
+def _elsewhere(use: Use, to: NewImage) -> Iterator[str]:
+    for path in dict.fromkeys(ELSEWHERE.findall(use.text)):
+        yield f"runs {path}, which the new image does not have: write /usr/local/bin/{to.implementation}"
 
 
 def _packages(
@@ -179,16 +181,12 @@ def _packages(
         yield Caveat(use.line, said, Weight.BREAKS)
 
 
-def _zones(use: Use, old: PythonImage | None, to: NewImage, installed: Collection[str]) -> Iterator[Caveat]:
+def _zones(use: Use, to: NewImage) -> Iterator[str]:
     """Yield the names of time zones that are now only in tzdata-legacy."""
-    if (old and old.suite == to.suite) or "tzdata-legacy" in installed:
-        return
     for zone in dict.fromkeys(TIME_ZONE.findall(use.full)):
         if zone in table().zones:
-            said = (
-                f"{zone} is in a package of its own in Debian {to.suite}: install tzdata-legacy, or take its new name"
-            )
-            yield Caveat(use.line, said, Weight.BREAKS)
+            own = f"{zone} is in a package of its own in Debian {to.suite}"
+            yield f"{own}: install tzdata-legacy, or take its new name"
 
 
 def _brought(used: Used, required: Sequence[str]) -> Iterator[Caveat]:
@@ -209,11 +207,10 @@ def _brought(used: Used, required: Sequence[str]) -> Iterator[Caveat]:
 
 
 def _runs_command(command: str, text: str) -> bool:
-    """Return whether a shell's text runs a program."""
     return re.search(rf"{AT_COMMAND}{re.escape(command)}(?=[\s\"';)]|$)", text, re.MULTILINE) is not None
 
 
-def difference_caveats(use: Use, to: NewImage, brought: Collection[str] = ()) -> Iterator[Caveat]:
+def differences(use: Use, to: NewImage, brought: Collection[str] = ()) -> Iterator[str]:
     """Yield what a line needs of python:X-slim that the new image lacks and nothing brings, and the way out."""
     for name, users in USERS.items():
         if name not in to.differences or name in brought or use.foreign:
@@ -225,10 +222,9 @@ def difference_caveats(use: Use, to: NewImage, brought: Collection[str] = ()) ->
         text = NAMES_ALONE.sub("", use.text) if use.runs and name != "site-packages" else use.text
         if match := users.search(text):
             used = match[0].strip(' [";&|(`')
-            yield Caveat(use.line, f"needs {name} ({used}): {to.way_out(name)}", Weight.BREAKS)
+            yield f"needs {name} ({used}): {to.way_out(name)}"
     if DEBIAN_PACKAGES in use.text and DEBIAN_PYTHON.get(to.suite) != to.python:
-        said = f"{DEBIAN_PACKAGES} has packages for Debian's python{DEBIAN_PYTHON.get(to.suite, '3')}, not {to.command}"
-        yield Caveat(use.line, said, Weight.BREAKS)
+        yield f"{DEBIAN_PACKAGES} has packages for Debian's python{DEBIAN_PYTHON.get(to.suite, '3')}, not {to.command}"
 
 
 def _other_platform(used: Used, to: NewImage) -> Iterator[Caveat]:
@@ -255,15 +251,13 @@ def _packages_needs(use: Use, lines: Sequence[FileLine], used: Used, to: NewImag
     full = old is not None and (old.flavour is Flavour.FULL or old.copied)
     git = official()["unnamed"]["git"] if full and "git" not in used.installed else None
     for line in lines:
-        for told in difference_caveats(Use(use.line, line.text), to):
-            yield Caveat(use.line, f"{line.where}: {told.text}", told.weight)
+        broken = [*differences(Use(use.line, line.text), to)]
         wheel = WHEEL.search(line.text)
         if wheel and MARKED not in line.text and not _loads(wheel, to):
-            said = f"{line.where}: {wheel['tags']} is a wheel for another Python than {to.command}: name one for it"
-            yield Caveat(use.line, said, Weight.BREAKS)
+            broken.append(f"{wheel['tags']} is a wheel for another Python than {to.command}: name one for it")
         if git and re.search(git, line.text):
-            said = f"{line.where}: needs git, which the new image does not have: install git"
-            yield Caveat(use.line, said, Weight.BREAKS)
+            broken.append("needs git, which the new image does not have: install git")
+        yield from (Caveat(use.line, f"{line.where}: {said}", Weight.BREAKS) for said in broken)
 
 
 def _loads(wheel: re.Match[str], to: NewImage) -> bool:

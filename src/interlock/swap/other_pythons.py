@@ -80,42 +80,34 @@ def other_pythons(used: Used, to: NewImage) -> Iterator[Caveat]:
     """Yield the lines that use another Python than the new image's, or ask for one that it lacks."""
     old = used.line.python
     for use in used.uses:
-        yield from _other_pythons(use, to)
-        yield from _of_a_step(use, to)
+        broken = [*_other_pythons(use, to), *_of_a_step(use, to)]
         if use.runs:
+            broken += [*_fetched_for_another(use, to), *_named_environments(use, old, to)]
             yield from _debians(use, to)
-            yield from _fetched_for_another(use, to)
-            yield from _named_environments(use, old, to)
+        yield from (Caveat(use.line, said, Weight.BREAKS) for said in broken)
+        if use.keyword in {"COPY", "ADD"} and ".python-version" in use.text:
+            takes = "uv takes {} all the same (UV_PYTHON of the image), pdm and pyenv take what it names"
+            yield Caveat(use.line, f".python-version is copied in: {takes.format(to.python)}", Weight.KNOW)
+        if match := OTHERS_ASK.search(use.text) if use.runs else None:
+            said = f"{_words(match[1])}: uses or downloads the Python that it names, not the image's {to.command}"
+            yield Caveat(use.line, said)
     if old is None or old.agrees_on != (to.implementation, to.python):
         yield from _projects_choices(used.uses, to)
 
 
-def _other_pythons(use: Use, to: NewImage) -> Iterator[Caveat]:
-    """Yield where uv, poetry, conda and others are told to use another Python than the image's."""
+def _other_pythons(use: Use, to: NewImage) -> Iterator[str]:
+    """Yield where uv, conda and others certainly use another Python than the image's."""
     if match := UV_OTHER.search(use.text):
-        said = f"{match[0]}: uv takes a Python of its own, or ends, because the image forbids downloads: leave it out"
-        yield Caveat(use.line, said, Weight.BREAKS)
+        yield f"{match[0]}: uv takes a Python of its own, or ends, because the image forbids downloads: leave it out"
     version = UV_VERSION.search(use.text)
     if version and to.free_threaded and (int(version[1]), int(version[2])) < FIRST_UV:
-        said = f"uv {version[1]}.{version[2]} does not know python{to.python}: take 0.5 or later"
-        yield Caveat(use.line, said, Weight.BREAKS)
-    if use.keyword in {"COPY", "ADD"} and ".python-version" in use.text:
-        said = (
-            f".python-version is copied in: uv takes {to.python} all the same (UV_PYTHON of the image), "
-            "pdm and pyenv take what it names"
-        )
-        yield Caveat(use.line, said, Weight.KNOW)
+        yield f"uv {version[1]}.{version[2]} does not know python{to.python}: take 0.5 or later"
     if match := OTHER_PATH.search(use.text) if use.keyword == "ENV" else None:
-        said = f"{_words(match[0])}: the Python there comes first, so {to.command} does not run"
-        yield Caveat(use.line, said, Weight.BREAKS)
+        yield f"{_words(match[0])}: the Python there comes first, so {to.command} does not run"
     if use.keyword == FEATURE and OTHER_FEATURE.fullmatch(use.text):
-        said = f"{use.text}: the Python that it installs comes first, so {to.command} does not run: leave it out"
-        yield Caveat(use.line, said, Weight.BREAKS)
+        yield f"{use.text}: the Python that it installs comes first, so {to.command} does not run: leave it out"
     if match := OTHERS_RUN.search(use.text) if use.runs else None:
-        yield Caveat(use.line, f"{_words(match[1])}: its Python runs, not the image's {to.command}", Weight.BREAKS)
-    if match := OTHERS_ASK.search(use.text) if use.runs else None:
-        said = f"{_words(match[1])}: uses or downloads the Python that it names, not the image's {to.command}"
-        yield Caveat(use.line, said)
+        yield f"{_words(match[1])}: its Python runs, not the image's {to.command}"
 
 
 def _projects_choices(uses: Sequence[Use], to: NewImage) -> Iterator[Caveat]:
@@ -134,22 +126,19 @@ def _projects_choices(uses: Sequence[Use], to: NewImage) -> Iterator[Caveat]:
                 yield Caveat(use.line, f"{name} {choice}")
 
 
-def _of_a_step(use: Use, to: NewImage) -> Iterator[Caveat]:
+def _of_a_step(use: Use, to: NewImage) -> Iterator[str]:
     """Yield the action of a workflow's step that brings another Python into the job's container."""
     if use.keyword != STEP:
         return
     action = use.text.split()[0]
     if FIRST_IN_PATH.match(action) and PATH_STAYS not in use.text:
-        said = f"{action}: the Python that it installs comes first, so {to.command} does not run: leave it out"
-        yield Caveat(use.line, said, Weight.BREAKS)
+        yield f"{action}: the Python that it installs comes first, so {to.command} does not run: leave it out"
     if OWN_ENVIRONMENT.match(action):
-        said = f"{action}: what runs in its environments has their Python, not the image's {to.command}"
-        yield Caveat(use.line, said, Weight.BREAKS)
+        yield f"{action}: what runs in its environments has their Python, not the image's {to.command}"
     asked = SETUP_UV.match(use.text)
     if asked and asked[1] != to.python:
         version = "what the workflow chooses" if "$" in asked[1] else asked[1]
-        said = f"{action}: sets UV_PYTHON to {version}, and the image forbids downloads: leave its python-version out"
-        yield Caveat(use.line, said, Weight.BREAKS)
+        yield f"{action}: sets UV_PYTHON to {version}, and the image forbids downloads: leave its python-version out"
 
 
 def _debians(use: Use, to: NewImage) -> Iterator[Caveat]:
@@ -171,7 +160,7 @@ def _debians(use: Use, to: NewImage) -> Iterator[Caveat]:
         yield Caveat(use.line, said)
 
 
-def _fetched_for_another(use: Use, to: NewImage) -> Iterator[Caveat]:
+def _fetched_for_another(use: Use, to: NewImage) -> Iterator[str]:
     """Yield where pip or uv is told to fetch wheels for a certain Python or system."""
     plain = to.python.rstrip("t")
     pypy = to.implementation != "python"
@@ -187,11 +176,9 @@ def _fetched_for_another(use: Use, to: NewImage) -> Iterator[Caveat]:
             asked = " ".join(f"--{name} {value}" for name, value in told if name in {"python-version", "abi"})
             write = f"--python-version {plain}{f' --abi {tag}' if by_pip and (abis or to.free_threaded) else ''}"
             todo = "leave it out" if pypy else f"write {write}"
-            said = f"{_words(command[1])} {asked}: takes what is for another Python than {to.command}: {todo}"
-            yield Caveat(use.line, said, Weight.BREAKS)
+            yield f"{_words(command[1])} {asked}: takes what is for another Python than {to.command}: {todo}"
         for value in (value for name, value in told if name.endswith("platform") and NOT_FOR_DEBIAN.match(value)):
-            said = f"{_words(command[1])} takes wheels for {value}, and the new image is Debian {to.suite} (glibc)"
-            yield Caveat(use.line, said, Weight.BREAKS)
+            yield f"{_words(command[1])} takes wheels for {value}, and the new image is Debian {to.suite} (glibc)"
 
 
 def _minor(version: str) -> str:
@@ -200,14 +187,13 @@ def _minor(version: str) -> str:
     return ".".join(joined.split(".")[:2])
 
 
-def _named_environments(use: Use, old: PythonImage | None, to: NewImage) -> Iterator[Caveat]:
+def _named_environments(use: Use, old: PythonImage | None, to: NewImage) -> Iterator[str]:
     """Yield where tox or nox is told to use an environment of the Python that is swapped."""
     for command in NAMED_ENVIRONMENT.finditer(use.text):
         digits = command["digits"]
         version = f"{digits[0]}.{digits[1:]}" if digits else command["dotted"] or command["option"]
         if version != to.python and (old is None or old.python in {None, version}):
-            said = f"{_words(command[1])}: needs python{version}, and the image has {to.command} alone"
-            yield Caveat(use.line, said, Weight.BREAKS)
+            yield f"{_words(command[1])}: needs python{version}, and the image has {to.command} alone"
 
 
 def _words(text: str) -> str:

@@ -70,7 +70,7 @@ class VersionToken:
 
     match: re.Match[str]
     word: str
-    owner: int | None  # the root stage, or ANY_STAGE; None for files of other images or of the build context
+    owner: int | None  # the root stage, or ANY_STAGE; None for names, and files of other images or the build context
     context: bool  # whether it is in the name of a file that COPY or ADD takes from the build context
     change: FoundVersion | None = None  # None if no swap breaks it
 
@@ -162,9 +162,11 @@ def _source(stage: Stage | None, instruction: Instruction, at: int) -> tuple[int
     """Return which stage's Python the file at this position belongs to, and whether it is from the build context."""
     if stage is None:
         return ANY_STAGE, False
-    copied = instruction.keyword in {"COPY", "ADD"} and at < instruction.target
-    for taken in stage.taken:
-        if taken.instruction is instruction and (copied or _within(at, taken.mounted)):
+    copied = instruction.copies and at < instruction.target
+    for taken in (taken for taken in stage.taken if taken.instruction is instruction):
+        if _within(at, [taken.origin.named]):
+            return None, False
+        if copied or _within(at, taken.origin.mounted):
             return taken.stage.root.index if taken.stage else None, False
     return (None, True) if copied else (stage.runs.index, False)
 
@@ -172,21 +174,14 @@ def _source(stage: Stage | None, instruction: Instruction, at: int) -> tuple[int
 VersionedInstruction = tuple[Instruction, list[VersionToken]]
 
 
-@dataclass(frozen=True)
-class BrokenVersions:
-    """The versions that a swap breaks, and the instructions in which they can be edited, with all their versions."""
-
-    broken: tuple[FoundVersion, ...]
-    instructions: tuple[VersionedInstruction, ...] = ()
-
-
-def broken_versions(parsed: ParsedFile, chosen: Sequence[int], to: NewImage) -> BrokenVersions:
-    """Return the versions that a swap of the image lines of these numbers breaks."""
+def broken_versions(
+    parsed: ParsedFile, chosen: Sequence[int], to: NewImage
+) -> tuple[list[FoundVersion], list[VersionedInstruction]]:
+    """Return the versions that a swap of these image lines breaks, and the instructions where they can be edited."""
     if isinstance(parsed, ImageManifest):
-        return BrokenVersions(tuple(dict.fromkeys(_in_scopes(parsed, chosen, to))))
+        return [*dict.fromkeys(_in_scopes(parsed, chosen, to))], []
     instructions = _versioned_instructions(parsed, [parsed.stages[index] for index in chosen], to)
-    changes = (token.change for _, tokens in instructions for token in tokens)
-    return BrokenVersions(tuple(change for change in changes if change is not None), tuple(instructions))
+    return [token.change for _, tokens in instructions for token in tokens if token.change], instructions
 
 
 def _in_scopes(manifest: ImageManifest, chosen: Sequence[int], to: NewImage) -> Iterator[FoundVersion]:

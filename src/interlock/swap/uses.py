@@ -121,7 +121,6 @@ class Used:
 
     @cached_property
     def run(self) -> list[Use]:
-        """Return what runs there."""
         return [use for use in self.uses if use.runs]
 
     @cached_property
@@ -136,7 +135,6 @@ class Uses:
 
     lines: tuple[Used, ...]
     stays: tuple[Caveat, ...] = ()  # about what is not swapped
-    unknown: tuple[Stage, ...] = ()  # stages whose image has a variable without a value
     coming: tuple[tuple[Stage, Taken], ...] = ()  # what a swapped stage takes from elsewhere
     leaving: tuple[tuple[Stage, Taken], ...] = ()  # what others take from a swapped one
     named: tuple[tuple[int, str], ...] = ()  # lines that take files from a Python image itself

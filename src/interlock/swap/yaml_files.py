@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from ruamel.yaml.scanner import RoundTripScanner
+from ruamel.yaml.scanner import Scanner
 
 from interlock.errors import LeftError, SwapError
 from interlock.swap.caveats import Caveat, Weight
@@ -97,10 +97,10 @@ def require_values_unchanged(before: ImageManifest, after: str, chosen: Sequence
 
 def _values(text: str, file: str) -> list[str]:
     """Return every scalar value of the file, in order; values that aliases repeat come once."""
-    return [node.value for node in _below(_documents(text, file), set()) if isinstance(node, ScalarNode)]
+    return [node.value for node in _below(_documents(text, file)) if isinstance(node, ScalarNode)]
 
 
-class _Scanner(RoundTripScanner):
+class _Scanner(Scanner):
     """Ends at brackets within too many others, which the parser would read for minutes."""
 
     def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803  the parser's name
@@ -109,7 +109,7 @@ class _Scanner(RoundTripScanner):
         super().fetch_flow_collection_start(TokenClass, to_push)
 
 
-# What the parser raises besides errors with a line: for `%YAML 9.9`, or for comments that meet when it moves one.
+# What the parser raises besides errors with a line: for `%YAML 9.9`, or, where it keeps comments, for some that meet.
 FAILURES = (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError, NotImplementedError)
 
 
@@ -117,7 +117,7 @@ FAILURES = (YAMLError, ValueError, LookupError, TypeError, AttributeError, Asser
 def _documents(text: str, file: str) -> list[Node]:
     if len(text) > MOST_YAML:
         raise _yaml_error(file, f"it is longer than {MOST_YAML // 1000} KB")
-    reader = YAML(typ="rt", pure=True)
+    reader = YAML(typ="safe", pure=True)  # without comments, which take a third of the time
     reader.Scanner = _Scanner
     try:
         with warnings.catch_warnings():
@@ -138,22 +138,21 @@ def _yaml_error(where: str, problem: str) -> SwapError:
     )
 
 
-def _below(nodes: Sequence[Node], seen: set[int]) -> Iterator[Node]:
-    """Yield nodes and all below them, each once even if aliases repeat it, except those seen before."""
-    left = [*reversed(nodes)]
+def _below(nodes: Sequence[Node], stops: Collection[int] = ()) -> Iterator[Node]:
+    """Yield nodes and all below them, each once even if aliases repeat it, down to the nodes of these ids."""
+    left, seen = [*reversed(nodes)], set[int]()
     while left:
         node = left.pop()
         if id(node) not in seen:
             seen.add(id(node))
             yield node
-            if isinstance(node, SequenceNode):
-                left += reversed(node.value)
-            elif isinstance(node, MappingNode):
-                left += reversed([part for pair in node.value for part in pair])
+            parts = node.value if isinstance(node, SequenceNode) else []
+            parts = [part for pair in node.value for part in pair] if isinstance(node, MappingNode) else parts
+            left += [part for part in reversed(parts) if id(part) not in stops]
 
 
-def _mappings(nodes: Sequence[Node], seen: set[int]) -> list[MappingNode]:
-    return [node for node in _below(nodes, seen) if isinstance(node, MappingNode)]
+def _mappings(nodes: Sequence[Node], stops: Collection[int] = ()) -> list[MappingNode]:
+    return [node for node in _below(nodes, stops) if isinstance(node, MappingNode)]
 
 
 def _pairs(node: Node | None) -> list[tuple[ScalarNode, Node]]:
@@ -176,15 +175,16 @@ def _get(node: Node | None, key: str) -> Node | None:
     return next((values[key] for mapping in _with_merged(node) if key in (values := _own(mapping)[0])), None)
 
 
-def _with_merged(node: Node | None) -> Iterator[Node]:
-    """Yield a mapping and those that it merges, directly or through others, in the order in which their keys count."""
-    left, seen = [node] if node is not None else [], set[int]()
-    while left and len(seen) < MOST_MERGED:
+@lru_cache(maxsize=10_000)  # a mapping is asked for a dozen keys
+def _with_merged(node: Node | None) -> tuple[Node, ...]:
+    """Return a mapping and those that it merges, directly or through others, in the order in which their keys count."""
+    left, found = [node] if node is not None else [], dict[int, Node]()
+    while left and len(found) < MOST_MERGED:
         mapping = left.pop()
-        if id(mapping) not in seen:
-            seen.add(id(mapping))
-            yield mapping
+        if id(mapping) not in found:
+            found[id(mapping)] = mapping
             left += reversed(_own(mapping)[1])
+    return tuple(found.values())
 
 
 def _service_images(services: Iterable[Node]) -> Iterator[NamedImage]:
@@ -337,7 +337,7 @@ def _containers(node: MappingNode) -> Iterator[Node]:
 
 
 def _container_images(documents: Sequence[Node]) -> Iterator[NamedImage]:
-    for container in (container for node in _mappings(documents, set()) for container in _containers(node)):
+    for container in (container for node in _mappings(documents) for container in _containers(node)):
         image, name = _get(container, "image"), _get(container, "name")
         if isinstance(image, ScalarNode):
             yield (str(name.value) if name is not None else None), image, container
@@ -355,7 +355,7 @@ def _entries(text: str, documents: Sequence[Node], images: list[NamedImage], fil
         name, image, _ = same[0]
         held = {id(scope): scope for _, _, scope in same}
         scopes = [
-            Scope(_span(node), tuple(_uses(node, all_scopes - {id(node)})), tuple(platforms.get(id(node), ())))
+            Scope(_span(node), tuple(_uses(node, all_scopes)), tuple(platforms.get(id(node), ())))
             for node in held.values()
         ]
         merged = {id(part): part for scope in held.values() for part in _with_merged(scope)}
@@ -371,7 +371,7 @@ def _span(node: Node) -> Span:
 def _platforms(documents: Sequence[Node]) -> dict[int, list[str]]:
     """Return the platforms of containers and jobs that are meant for nodes or runners of certain architectures."""
     platforms: dict[int, list[str]] = {}
-    for node in _mappings(documents, set()):
+    for node in _mappings(documents):
         if any(RUNNER_OF_ARM.search(runner) for key in RUNNERS for runner in _texts(_get(node, key))):
             platforms[id(node)] = ["linux/arm64"]
         if asked := [f"linux/{architecture}" for architecture in _architectures(node)]:
@@ -393,9 +393,9 @@ def _architectures(pod: Node) -> Iterator[str]:
                 yield from _texts(_get(expression, "values"))
 
 
-def _uses(scope: Node, others: set[int]) -> Iterator[Use]:
+def _uses(scope: Node, scopes: Collection[int]) -> Iterator[Use]:
     """Yield what is run in a service, container or job, but not in others: its commands, probes and scripts."""
-    for node in _mappings([scope], others):
+    for node in _mappings([scope], scopes):
         values = {str(key.value): value for key, value in _pairs(node)}
         for keys, between in RUN_KEYS:
             parts = [(values[key], said) for key in keys if (said := between.join(_texts(values.get(key))))]
