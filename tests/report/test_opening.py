@@ -137,7 +137,8 @@ def test_where_all_was_disturbed_the_answer_says_by_what_and_names_the_command_t
     assert unpicked.sentence.startswith("NO RECOMMENDATION: ")
     assert BUSY in unpicked.sentence
     shown = printed(brief(experiment, [], unpicked), 200)
-    assert experiment.command in shown
+    shown += "\n".join(opening.ended_lines(experiment, []))
+    assert shown.count(experiment.command) == 2
     assert "--resume" not in shown
     assert shown.count(BUSY) == 1
 

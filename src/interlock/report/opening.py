@@ -379,16 +379,9 @@ def _progress(experiment: Experiment, tables: Sequence[Table]) -> str:
 
 
 def _commands(experiment: Experiment, opening: Opening) -> Iterator[str]:
-    """Yield the next commands: the one that resumes an experiment that was ended, and those of the pick.
-
-    More rounds do not help where all were disturbed, so that is measured again.
-    """
+    """Yield the next commands: the one that resumes an experiment that was ended, and those of the pick."""
     pick = opening.pick
-    if (
-        opening.can_continue
-        and experiment.times
-        and all(too_disturbed_by(experiment, name) for name in experiment.times)
-    ):
+    if opening.can_continue and _all_was_disturbed(experiment):
         yield f"to measure again, once that is over: {experiment.command}"
     elif experiment.ended_by and opening.can_continue:
         yield f"to continue: {experiment.resume_command}"
@@ -410,14 +403,21 @@ def _to_decide(experiment: Experiment, tables: Sequence[Table], open_: Sequence[
     return f", {len(open_)} open, {which} about {duration_text(pace_s * sum(near))} more"
 
 
+def _all_was_disturbed(experiment: Experiment) -> bool:
+    """Return whether more rounds decide nothing either: a workload stays disturbed once it was."""
+    return bool(experiment.times) and all(too_disturbed_by(experiment, name) for name in experiment.times)
+
+
 def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
     """Return what ended an experiment before all was decided, what is still open, and how to go on."""
     if not experiment.ended_by:
         return []
+    anew, further = f"`{experiment.command}` measures it again", f"`{experiment.resume_command}` continues it"
+    goes_on = anew if _all_was_disturbed(experiment) else further
     open_rows = [line for table in tables for line in _open_rows(table)]
     unreached = _unreached(experiment)
     return [
-        f"{capitalized(experiment.ended_by)} ended the experiment. `{experiment.resume_command}` continues it.",
+        f"{capitalized(experiment.ended_by)} ended the experiment. {goes_on}.",
         *(f"undecided: {line}" for line in open_rows),
         *(f"not measured: {line}" for line in unreached),
     ]
