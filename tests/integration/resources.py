@@ -25,7 +25,7 @@ def make_resources(
     protocol = (ROOT / "workloads/protocol.py").read_bytes()
     needs = Needs(ROOT, [image], {"protocol.py": protocol, **programs}, ["server", "load"])
     workspace = DockerEngine(client).set_up(owner, needs)
-    return builders.make_resources(workspace=workspace, folder=folder, programs=frozenset(programs))
+    return builders.make_resources(workspace=workspace, folder=folder, programs=programs)
 
 
 def owned(client: DockerClient, label: str = OWNER_LABEL, value: object = None) -> dict[str, Mapping[str, str]]:

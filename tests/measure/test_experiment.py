@@ -54,14 +54,6 @@ def test_warnings_come_in_the_order_of_the_workloads() -> None:
     assert experiment.warnings_of(measured, is_elsewhere=True) == [disturbances.REMOTE, *expected]
 
 
-def test_a_cell_gets_the_programs_and_all_that_is_in_folders_beside_them(tmp_path: Path) -> None:
-    for name in ("a.py", "a.toml", "lists/3.13.txt", "lists/deep/x.bin", "lists/__pycache__/y.pyc"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name)
-    programs = {"a.py": b"a.py", "lists/3.13.txt": b"lists/3.13.txt", "lists/deep/x.bin": b"lists/deep/x.bin"}
-    assert experiment.programs_of(tmp_path) == programs
-
-
 class DyingEngine:
     """An engine that answers until its processes have been started so often; then nothing of it does."""
 
@@ -137,6 +129,7 @@ def test_what_was_measured_before_an_engine_died_is_kept_and_goes_on(
     (folder,) = tmp_path.iterdir()
     found = store.read_experiment(folder)
     assert "nobody answers" in found.ended_by
+    assert {name: "protocol.py" in sums for name, sums in found.programs.items()} == {"first": True, "second": True}
     assert engine.asked == 1
 
     def rounds_of(name: str) -> int:

@@ -637,7 +637,7 @@ def test_an_interpreter_that_hung_when_asked_its_facts_has_no_longer_in_its_benc
         return steady(0, loops_of(argv)) if "--loops" in argv else make_ended("no facts")
 
     workload = make_workload(deadline_s=60, benchmarks=[make_benchmark(), make_benchmark("prepared", set_up=["x"])])
-    programs, known = frozenset({str(workload.program)}), Interpreters(silent={"a"})
+    programs, known = {str(workload.program): b""}, Interpreters(silent={"a"})
     session = Engine().session(workload, answer, programs=programs, known=known, rounds=2)
     open_cells = rows_of(session, "base", "a")
     workloads._make_ready(session, open_cells)
