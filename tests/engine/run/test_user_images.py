@@ -284,6 +284,7 @@ def test_the_last_words_are_of_the_step_that_failed_last() -> None:
         ({"Labels": {"interlock.experiment": "trial-2"}}, True),
         ({"Cmd": ["other"]}, False),
         ({"Env": ["A=1"]}, False),
+        ({"Healthcheck": {"Test": ["CMD-SHELL", "curl -f localhost:8000"]}}, False),
     ],
 )
 def test_an_image_is_known_by_what_it_holds_and_how_it_starts(changes: dict[str, object], same: bool) -> None:
