@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,9 +23,11 @@ def test_a_workload_runs_what_its_file_names_and_what_that_imports_or_reads() ->
     programs = {
         "locks.py": b"import protocol\nfrom locks_alone import one\n",
         "locks_alone.py": b'LISTS = os.path.join(HERE, "some-lists")\n',
-        "protocol.py": b"import sys\nlate = __import__('a_late_one')\n",
+        "protocol.py": b"import sys, \\\n  further\nlate = __import__('a_late_one')\nrun('python started.py')\n",
+        "further.py": b"",
         "a_late_one.py": b"",
-        "some-lists/3.13.txt": b"\xff",
+        "started.py": b"",
+        "some-lists/3.13.txt": b"\xff import write",
         "prepared.py": b"",
         "write.py": b"import protocol  # locks.write()\n",
     }
@@ -42,3 +45,10 @@ def test_of_a_suite_in_a_folder_every_file_counts() -> None:
 def test_a_workload_of_this_project_does_not_run_the_programs_of_the_others() -> None:
     write = make_workload("write", program="write.py")
     assert list(sums_of(write, programs_of(ROOT))) == ["protocol.py", "write.py"]
+
+
+def test_what_a_program_says_again_and_again_takes_no_time() -> None:
+    start_s = time.process_time()
+    programs = {"locks.py": b"import " * 200_000 + b"x" * 1_000_000, "write.py": b""}
+    assert list(sums_of(make_workload(program="locks.py"), programs)) == ["locks.py"]
+    assert time.process_time() - start_s < 2

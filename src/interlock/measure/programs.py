@@ -19,22 +19,23 @@ def programs_of(root: Path) -> dict[str, bytes]:
 
 
 def sums_of(workload: Workload, programs: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the SHA-256 of each file that a workload runs: those that it names, those that they name, and so on.
+    """Return the SHA-256 of each file that a workload runs: those that it names, what these import or name, and so on.
 
-    Rather one too many than one too few: what is named in a text may be imported or read by that name.
+    Rather one too many than one too few: a file counts by the name of its module, or of its folder.
     """
     sums: dict[str, str] = {}
     texts = [workload.model_dump_json(indent=1)]
     while texts:
-        text = texts.pop()
+        named = _named(texts.pop())
         for path in programs.keys() - sums.keys():
-            if _names(text, path.partition("/")[0].removesuffix(".py")):
+            if path.partition("/")[0].removesuffix(".py") in named:
                 sums[path] = hashlib.sha256(programs[path]).hexdigest()
-                texts.append(programs[path].decode(errors="replace"))
+                texts += [programs[path].decode(errors="replace")] if path.endswith(".py") else []
     return dict(sorted(sums.items()))
 
 
-def _names(text: str, name: str) -> bool:
-    """Return whether a text imports a module or a folder of this name, or has it as a path."""
-    name = re.escape(name)
-    return re.search(rf"(?:import|from).*\b{name}\b|[\"'/]{name}\b|\b{name}\.py\b", text) is not None
+def _named(text: str) -> set[str]:
+    """Return what may be names of modules or folders in a text: words of lines that import, of paths, and with .py."""
+    imports = " ".join(line for line in text.replace("\\\n", " ").splitlines() if "import" in line)
+    files = [word.removesuffix(".py") for word in re.findall(r"[\w-]+(?:\.py)?", text) if word.endswith(".py")]
+    return {*re.findall(r"[\w-]+", imports), *re.findall(r"[\"'/]([\w-]+)", text), *files}
