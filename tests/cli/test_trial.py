@@ -81,7 +81,7 @@ def test_a_matrix_does_not_go_on_with_a_trial(tmp_path: Path, run: Run) -> None:
         ({}, 7, {"environment": ["B", "A"]}, False),
         ({}, 7, {"memory": "256m"}, True),
         ({}, 7, {"network": "other"}, True),
-        ({}, 7, {"environment": ["A"]}, True),
+        ({}, 7, {"environment_sum": "of another value of A"}, True),
         ({}, 7, {"test": "pytest -q"}, True),
     ],
 )
@@ -94,7 +94,7 @@ def test_a_trial_goes_on_as_it_was_begun(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With another limit of memory it went on, and its record had the last one for all rounds."""
-    given = {"environment": ["A", "B"], "memory": "512m", "network": "db"}
+    given = {"environment": ["A", "B"], "environment_sum": "of A and B", "memory": "512m", "network": "db"}
     trial = make_trial(**given)
     folder = write(tmp_path, "2026-11-21", ended_by="Ctrl-C", unfinished=["trial-service"], trial=trial)
     began = store.read_experiment(folder)

@@ -61,7 +61,7 @@ def _said(text: str) -> None:
 def _judged(text: str) -> None:
     for workload in (make_workload(), SUITE, SCRIPT):
         for ended in (Ended(0, text, text, False), Ended(2, text, text, False), Ended(137, text, text, False)):
-            kind_of(workload, PROGRAM).judge(ended)
+            kind_of(workload, PROGRAM).judge(ended, 1)
 
 
 COST = '{"interlock_process": {"wall_s": 1.0, "user_s": 0.1, "sys_s": 0.1, "max_rss_bytes": 1, "exit_code": 0}}'

@@ -27,7 +27,7 @@ def make_resources(
     protocol = (ROOT / "workloads/protocol.py").read_bytes()
     needs = Needs(ROOT, [image], {"protocol.py": protocol, **programs}, ["server", "load"])
     workspace = DockerEngine(client).set_up(owner, needs)
-    return builders.make_resources(workspace=workspace, folder=folder, programs=frozenset(programs))
+    return builders.make_resources(workspace=workspace, folder=folder, programs=programs)
 
 
 def subject_of(image: Built, environment: Mapping[str, str] | None = None) -> Subject:

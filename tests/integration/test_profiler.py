@@ -277,7 +277,7 @@ def test_each_probe_finds_the_same_futex_calls_per_unit_of_work(
 def profiled_wakes(workspace: ContainerWorkspace, subject: Subject, method: Method) -> BenchmarkProfile:
     """The profile of the one benchmark, in a cell of an experiment."""
     workload = Workload.model_validate({**tomllib.loads(WORKLOAD), "name": "wakes"})
-    resources = make_resources(workspace=workspace, probe=Probe(method=method), programs=frozenset({"wakes.py"}))
+    resources = make_resources(workspace=workspace, probe=Probe(method=method), programs={"wakes.py": b""})
     with open_session(resources, workload) as session, cell_of(session, subject) as cell:
         profiling.profile_cells(session, [cell])
     assert cell.profile_problem == ""

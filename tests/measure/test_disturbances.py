@@ -23,10 +23,6 @@ def process(
     return RunningProcess(name=name, parent=parent, own_s=own_s, ended_children_s=ended_s, **data)
 
 
-def machine(clock_s: float, **changes: Any) -> Sample:
-    return Sample(clock_s, **changes)
-
-
 def test_this_machine_has_this_process() -> None:
     seen = disturbances.sample()
     assert 0 < seen.busy_s < seen.total_s
@@ -35,9 +31,9 @@ def test_this_machine_has_this_process() -> None:
 
 
 def test_a_quiet_machine_is_not_warned_of() -> None:
-    quiet = {"swapped_in_bytes": 4, "swapped_out_bytes": 5, "throttles": {"cpu0": 3}}
-    before = machine(0.0, total_s=100.0, busy_s=50.0, steal_s=1.0, **quiet)
-    after = machine(10.0, total_s=120.0, busy_s=60.5, steal_s=1.2, **quiet)
+    quiet: dict[str, Any] = {"swapped_in_bytes": 4, "swapped_out_bytes": 5, "throttles": {"cpu0": 3}}
+    before = Sample(0.0, total_s=100.0, busy_s=50.0, steal_s=1.0, **quiet)
+    after = Sample(10.0, total_s=120.0, busy_s=60.5, steal_s=1.2, **quiet)
     assert disturbances.warnings(before, after, own_cpu_s=10.0) == []
 
 
@@ -58,18 +54,18 @@ def test_a_quiet_machine_is_not_warned_of() -> None:
     ids=["stolen time", "heat", "a page swapped in", "a page swapped out", "others"],
 )
 def test_what_disturbs_is_warned_of_with_its_figure(then: dict[str, Any], now: dict[str, Any], said: str) -> None:
-    (warning,) = disturbances.warnings(machine(0.0, **then), machine(10.0, **now), 10.0, ["make 55%", "sh 4%"])
+    (warning,) = disturbances.warnings(Sample(0.0, **then), Sample(10.0, **now), 10.0, ["make 55%", "sh 4%"])
     assert re.search(said, warning)
 
 
 def test_a_busy_machine_is_not_warned_of_if_the_experiments_own_share_is_unknown() -> None:
-    before, after = machine(0.0, busy_s=50.0), machine(10.0, busy_s=66.0)
+    before, after = Sample(0.0, busy_s=50.0), Sample(10.0, busy_s=66.0)
     assert disturbances.warnings(before, after, None) == []
 
 
 def test_the_busiest_are_named_by_their_share_of_a_core_with_those_of_one_name_together() -> None:
-    before = machine(0.0, processes={1: process("old", own_s=70.0), 2: process("old", own_s=1.0)})
-    after = machine(
+    before = Sample(0.0, processes={1: process("old", own_s=70.0), 2: process("old", own_s=1.0)})
+    after = Sample(
         10.0,
         processes={
             1: process("old", own_s=71.0),
@@ -83,18 +79,18 @@ def test_the_busiest_are_named_by_their_share_of_a_core_with_those_of_one_name_t
     )
     assert disturbances.busiest(before, after, own={6}) == ["make 65%", "old 15%", "sh 3%"]
     # What uses less than a hundredth of a core is not named.
-    assert disturbances.busiest(machine(0.0), machine(10.0, processes={1: process("idle", own_s=0.09)}), own=()) == []
+    assert disturbances.busiest(Sample(0.0), Sample(10.0, processes={1: process("idle", own_s=0.09)}), own=()) == []
 
 
 def test_a_process_id_that_is_used_again_starts_from_nothing() -> None:
-    before = machine(0.0, processes={9: process("long", own_s=100.0)})
-    after = machine(10.0, processes={9: process("short", own_s=2.0, started_s=900.0)})
+    before = Sample(0.0, processes={9: process("long", own_s=100.0)})
+    after = Sample(10.0, processes={9: process("short", own_s=2.0, started_s=900.0)})
     assert disturbances.busiest(before, after, own=()) == ["short 20%"]
 
 
 def test_what_a_child_used_before_is_not_put_down_to_the_parent_that_it_ended_under() -> None:
     """A shell waits for a make and that for a compiler; both end in between."""
-    before = machine(
+    before = Sample(
         0.0,
         processes={
             1: process("sh", parent=0, ended_s=5.0),
@@ -102,7 +98,7 @@ def test_what_a_child_used_before_is_not_put_down_to_the_parent_that_it_ended_un
             3: process("cc1", parent=2, own_s=30.0),
         },
     )
-    after = machine(10.0, processes={1: process("sh", parent=0, ended_s=5.0 + 240.0 + 4.0)})
+    after = Sample(10.0, processes={1: process("sh", parent=0, ended_s=5.0 + 240.0 + 4.0)})
     assert disturbances.busiest(before, after, own=()) == ["sh 40%"]
 
 
@@ -136,7 +132,7 @@ def engine(own_s: float, ended_s: float, server_s: float, foreign_s: float) -> d
 
 
 def test_what_is_in_the_experiments_containers_is_its_own_unless_a_supervisor_is_not_seen() -> None:
-    after = machine(0.0, processes=engine(0.0, 0.0, 0.0, 0.0))
+    after = Sample(0.0, processes=engine(0.0, 0.0, 0.0, 0.0))
     assert disturbances.own_processes(after, [CELL]) == {os.getpid(), 20, 21, 22}
     assert disturbances.own_processes(after, [CELL, "c" * 64]) is None
 
@@ -150,7 +146,7 @@ def test_each_supervisor_of_a_container_and_all_below_it_are_the_experiments_own
         60: process("conmon", parent=1, command=conmon + "d" * 64),
         61: process("python", parent=60),
     }
-    after = machine(0.0, processes={os.getpid(): process("interlock"), **podman, 70: process("job")})
+    after = Sample(0.0, processes={os.getpid(): process("interlock"), **podman, 70: process("job")})
     assert disturbances.own_processes(after, [CELL]) == {os.getpid(), *podman}
 
 
@@ -161,24 +157,24 @@ def test_the_experiments_cpu_time_is_its_processes_and_the_engines(
     ended_s: float, launched_s: float, expected_s: float
 ) -> None:
     """Interlock, dockerd and the shim 0.5 s each, the server 1.5 s, and what ended in the cell."""
-    before = machine(0.0, processes=engine(1.0, 1.0, 1.0, 1.0))
-    after = machine(10.0, processes=engine(1.5, 1.0 + ended_s, 2.5, 9.0))
+    before = Sample(0.0, processes=engine(1.0, 1.0, 1.0, 1.0))
+    after = Sample(10.0, processes=engine(1.5, 1.0 + ended_s, 2.5, 9.0))
     own = disturbances.own_processes(after, [CELL])
     assert own is not None
     assert disturbances.experiments_cpu_s(before, after, own, launched_s) == pytest.approx(expected_s)
 
 
 def test_a_disturbed_experiment_is_told_by_whom() -> None:
-    before = machine(0.0, busy_s=100.0, processes=engine(1.0, 1.0, 1.0, 1.0))
-    after = machine(10.0, busy_s=114.0, processes=engine(1.5, 7.0, 2.5, 6.0))
+    before = Sample(0.0, busy_s=100.0, processes=engine(1.0, 1.0, 1.0, 1.0))
+    after = Sample(10.0, busy_s=114.0, processes=engine(1.5, 7.0, 2.5, 6.0))
     (said,) = disturbances.disturbances(before, after, [CELL], launched_s=5.0)
     assert re.search(r"50%.*\(job 50%\)", said)
 
 
 def test_what_a_removed_container_used_is_the_experiments_own_beside_what_ended_in_those_that_are_left() -> None:
     """Of a trial's services and its load only the larger one counted."""
-    before = machine(0.0, busy_s=100.0, processes=engine(1.0, 1.0, 1.0, 1.0))
-    after = machine(10.0, busy_s=113.0, processes=engine(1.5, 7.0, 2.5, 1.0))
+    before = Sample(0.0, busy_s=100.0, processes=engine(1.0, 1.0, 1.0, 1.0))
+    after = Sample(10.0, busy_s=113.0, processes=engine(1.5, 7.0, 2.5, 1.0))
     # 1.5 s of Interlock and the engine, 1.5 s of the server, 6 s of the load.
     assert disturbances.disturbances(before, after, [CELL], launched_s=0.0, removed_s=4.0) == []
     (said,) = disturbances.disturbances(before, after, [CELL], launched_s=4.0)
@@ -187,8 +183,8 @@ def test_what_a_removed_container_used_is_the_experiments_own_beside_what_ended_
 
 @pytest.mark.parametrize(("launched_s", "container"), [(None, CELL), (5.0, "c" * 64)])
 def test_without_the_experiments_own_time_the_rest_is_still_told(launched_s: float | None, container: str) -> None:
-    before = machine(0.0, busy_s=100.0, processes=engine(1.0, 1.0, 1.0, 1.0))
-    after = machine(10.0, busy_s=114.0, swapped_in_bytes=8192, processes=before.processes)
+    before = Sample(0.0, busy_s=100.0, processes=engine(1.0, 1.0, 1.0, 1.0))
+    after = Sample(10.0, busy_s=114.0, swapped_in_bytes=8192, processes=before.processes)
     (sentence,) = disturbances.disturbances(before, after, [container], launched_s)
     assert sentence.startswith("8 kB were swapped in")
 

@@ -20,10 +20,16 @@ def send(number: int = signal.SIGINT) -> None:
     os.kill(os.getpid(), number)
 
 
-def test_without_a_budget_or_a_signal_nothing_ends() -> None:
-    ending = Ending()
+def shared(budget_s: float | None, part: float, *, profiled: bool = False) -> Ending:
+    """A budget whose clock runs, of which the first workload has its part."""
+    ending = Ending(budget_s)
     ending.start()
-    ending.share(1, profiled=True)
+    ending.share(part, profiled=profiled)
+    return ending
+
+
+def test_without_a_budget_or_a_signal_nothing_ends() -> None:
+    ending = shared(None, 1, profiled=True)
     assert not ending.stops()
     assert not ending.stops_rounds()
     assert (ending.reason, ending.exit_code) == ("", 0)
@@ -88,9 +94,6 @@ class Clock:
 
     now_s: float = 0.0
 
-    def at(self, now_s: float) -> None:
-        self.now_s = now_s
-
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
@@ -100,57 +103,47 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_a_workload_gets_its_share_of_the_budget_and_a_profile_a_part_of_that(clock: Clock) -> None:
-    ending = Ending(budget_s=60)
-    ending.start()
-    ending.share(1 / 2, profiled=False)
+    ending = shared(60, 1 / 2)
     for now_s, rounds_end, all_ends in ((29, False, False), (30, True, False), (59, True, False), (60, True, True)):
-        clock.at(now_s)
+        clock.now_s = now_s
         assert (ending.stops_rounds(), ending.stops()) == (rounds_end, all_ends)
-    clock.at(0)
+    clock.now_s = 0
     ending.share(1, profiled=True)
     for now_s, rounds_end in ((49, False), (50, True)):
-        clock.at(now_s)
+        clock.now_s = now_s
         assert ending.stops_rounds() is rounds_end
 
 
 def test_a_profile_has_a_part_of_its_workloads_share_whenever_it_begins(clock: Clock) -> None:
-    ending = Ending(budget_s=400)
-    ending.start()
-    ending.share(1 / 4, profiled=True)
+    ending = shared(400, 1 / 4, profiled=True)
     for began_s, end_s in ((80, 105), (30, 100)):  # what the rounds left of the share is the profile's
-        clock.at(began_s)
+        clock.now_s = began_s
         ending.begin_profile()
         for now_s, profile_ends in ((end_s - 1, False), (end_s, True)):
-            clock.at(now_s)
+            clock.now_s = now_s
             assert ending.stops_profile() is profile_ends
     assert (ending.has_cut, ending.stops()) == (True, False)
-    endless = Ending()
-    endless.start()
-    endless.share(1 / 4, profiled=True)
+    endless = shared(None, 1 / 4, profiled=True)
     endless.begin_profile()
     assert not endless.stops_profile()
 
 
 def test_what_one_workload_does_not_need_is_the_next_ones(clock: Clock) -> None:
-    ending = Ending(budget_s=60)
-    ending.start()
-    ending.share(1 / 3, profiled=False)
-    clock.at(10)
+    ending = shared(60, 1 / 3)
+    clock.now_s = 10
     ending.share(1 / 2, profiled=False)
-    clock.at(34)
+    clock.now_s = 34
     assert not ending.stops_rounds()
     assert ending.reason == ""
-    clock.at(35)
+    clock.now_s = 35
     assert ending.stops_rounds()
     assert "60 s" in ending.reason
 
 
 def test_the_rounds_that_a_first_look_needs_end_with_the_budget_alone(clock: Clock) -> None:
-    ending = Ending(budget_s=60)
-    ending.start()
-    ending.share(1 / 3, profiled=False)
+    ending = shared(60, 1 / 3)
     for now_s, ends in ((20, False), (59, False), (60, True)):
-        clock.at(now_s)
+        clock.now_s = now_s
         assert (ending.stops_rounds(needed=True), ending.has_cut) == (ends, ends)
 
 
@@ -201,16 +194,16 @@ def test_a_part_of_a_budget_leaves_the_rest_and_what_it_did_not_need_to_the_next
     ending.pause()  # nothing was started: nothing is used
     ending.start(1 / 3)
     for now_s, stops in ((29, False), (30, True)):
-        clock.at(now_s)
+        clock.now_s = now_s
         assert ending.stops() is stops
     assert ending.reason
     ending.pause()
-    clock.at(1030)  # builds
+    clock.now_s = 1030  # builds
     assert not ending.stops()
     ending.start()
     assert not ending.reason
     for now_s, stops in ((1089, False), (1090, True)):
-        clock.at(now_s)
+        clock.now_s = now_s
         assert ending.stops() is stops
     assert "90 s" in ending.reason
 

@@ -41,6 +41,7 @@ from tests.builders import (
     make_workload,
 )
 from tests.measure.assigned import assigned
+from tests.results.writer import files_of
 
 
 def test_warnings_come_in_the_order_of_the_workloads() -> None:
@@ -52,14 +53,6 @@ def test_warnings_come_in_the_order_of_the_workloads() -> None:
     assert experiment.warnings_of(measured, is_elsewhere=False) == expected
     # A machine elsewhere cannot be watched, but its processes show whether they were steady.
     assert experiment.warnings_of(measured, is_elsewhere=True) == [disturbances.REMOTE, *expected]
-
-
-def test_a_cell_gets_the_programs_and_all_that_is_in_folders_beside_them(tmp_path: Path) -> None:
-    for name in ("a.py", "a.toml", "lists/3.13.txt", "lists/deep/x.bin", "lists/__pycache__/y.pyc"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name)
-    programs = {"a.py": b"a.py", "lists/3.13.txt": b"lists/3.13.txt", "lists/deep/x.bin": b"lists/deep/x.bin"}
-    assert experiment.programs_of(tmp_path) == programs
 
 
 class DyingEngine:
@@ -103,14 +96,13 @@ class DyingEngine:
             raise EngineError(found="nobody answers", todo="Start it.")
 
 
-def small_assignment(results: Path, resumes: Experiment | None = None) -> Assignment:
-    """Two workloads of one program each, on one variant and its twin, for three rounds."""
+def small_assignment(results: Path, resumes: Experiment | None = None, **changes: Any) -> Assignment:
+    """Two workloads of one program each, on one variant and its twin, for three rounds; with changes of it."""
     plain = assigned([make_built("cpython-3.13")], "cpython-3.13")
     names = ["first", "second"]
     program = next(each for each in plain.catalog.workloads.values() if each.program)
     workloads = {name: make_workload(name).model_copy(update={"program": program.program}) for name in names}
-    changes = {"workloads": names, "rounds": 3, "profiled": False}
-    settings = plain.settings.model_copy(update=changes)
+    settings = plain.settings.model_copy(update={"workloads": names, "rounds": 3, "profiled": False})
     known = plain.catalog.model_copy(
         update={
             "workloads": workloads,
@@ -119,11 +111,28 @@ def small_assignment(results: Path, resumes: Experiment | None = None) -> Assign
             },
         }
     )
-    return dataclasses.replace(plain, catalog=known, results=results, settings=settings, resumes=resumes)
+    small = dataclasses.replace(plain, catalog=known, results=results, settings=settings, resumes=resumes)
+    return dataclasses.replace(small, **changes)
 
 
 def run_small(engine: DyingEngine, given: Assignment, watching: Observers | None = None) -> Path:
     return experiment.execute(cast(Engine, engine), given, watching or Observers(lambda _: None))
+
+
+def run_until_signal(engine: DyingEngine, given: Assignment) -> tuple[Experiment, Ending]:
+    """Run it while signals are listened to; return its record and what ended it."""
+    ending = Ending()
+    with ending.listening():
+        folder = run_small(engine, given, observers(ending))
+    return store.read_experiment(folder), ending
+
+
+def died(results: Path, starts: int, error: Exception | None = None) -> tuple[Path, Experiment, EngineError]:
+    """The folder, the record and the error of an experiment whose engine died after so many starts."""
+    with pytest.raises(EngineError) as caught:
+        run_small(DyingEngine(starts, error), small_assignment(results))
+    (folder,) = results.iterdir()
+    return folder, store.read_experiment(folder), caught.value
 
 
 # Each workload is started twice to calibrate, and twice in each of three rounds.
@@ -137,6 +146,7 @@ def test_what_was_measured_before_an_engine_died_is_kept_and_goes_on(
     (folder,) = tmp_path.iterdir()
     found = store.read_experiment(folder)
     assert "nobody answers" in found.ended_by
+    assert {name: "protocol.py" in sums for name, sums in found.programs.items()} == {"first": True, "second": True}
     assert engine.asked == 1
 
     def rounds_of(name: str) -> int:
@@ -144,7 +154,7 @@ def test_what_was_measured_before_an_engine_died_is_kept_and_goes_on(
         return len(values["uncontended"].processes) if values else 0
 
     assert (rounds_of("first"), rounds_of("second")) == (first, second)
-    run_small(DyingEngine(99), small_assignment(tmp_path, found.model_copy(update={"name": folder.name})))
+    run_small(DyingEngine(99), small_assignment(tmp_path, found))
     found = store.read_experiment(folder)
     assert (found.ended_by, found.unfinished) == ("", [])
     assert (rounds_of("first"), rounds_of("second")) == (3, 3)
@@ -157,10 +167,7 @@ def test_what_was_measured_before_an_engine_died_is_kept_and_goes_on(
 def test_of_two_that_go_on_with_one_experiment_the_second_does_not_write_over_what_the_first_added(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(EngineError):
-        run_small(DyingEngine(5), small_assignment(tmp_path))
-    (folder,) = tmp_path.iterdir()
-    before = store.read_experiment(folder)
+    folder, before, _ = died(tmp_path, 5)
     store.write_json(folder / EXPERIMENT_FILE, before.model_copy(update={"duration_s": before.duration_s + 60}))
     there = (folder / EXPERIMENT_FILE).read_bytes()
     with pytest.raises(UsageError) as caught:
@@ -169,10 +176,8 @@ def test_of_two_that_go_on_with_one_experiment_the_second_does_not_write_over_wh
 
 
 def test_an_experiment_that_goes_on_knows_the_facts_of_its_interpreters(tmp_path: Path) -> None:
-    with pytest.raises(EngineError):
-        run_small(DyingEngine(2), small_assignment(tmp_path))
-    (folder,) = tmp_path.iterdir()
-    before = store.read_experiment(folder).model_copy(update={"facts": {"cpython-3.13": make_facts()}})
+    folder, before, _ = died(tmp_path, 2)
+    before = before.model_copy(update={"facts": {"cpython-3.13": make_facts()}})
     engine, watching = cast(Engine, DyingEngine(99)), Observers(lambda _: None)
     resources = experiment.set_up(engine, "owner", small_assignment(tmp_path, before), watching, folder)
     assert (resources.known.facts, resources.known.silent) == (before.facts, set())
@@ -194,28 +199,21 @@ def test_what_was_started_is_removed_when_nobody_reads_the_output_any_more(
 
 
 def test_nothing_is_added_to_an_experiment_with_a_raw_file_that_changed(tmp_path: Path) -> None:
-    with pytest.raises(EngineError):
-        run_small(DyingEngine(8), small_assignment(tmp_path))
-    (folder,) = tmp_path.iterdir()
-    found = store.read_experiment(folder).model_copy(update={"name": folder.name})
+    folder, found, _ = died(tmp_path, 8)
     path = store.cell_path(folder, found.host["folder"], "cpython-3.13", None, "first")
     path.write_text(path.read_text() + " ")
-    before = {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()}
-    engine = DyingEngine(99)
+    before = files_of(folder)
     with pytest.raises(StoreError) as caught:
-        run_small(engine, small_assignment(tmp_path, found))
-    assert caught.value.file == str(path)
-    assert {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()} == before
+        run_small(DyingEngine(99), small_assignment(tmp_path, found))
+    assert (caught.value.file, files_of(folder)) == (str(path), before)
 
 
 @pytest.mark.parametrize("error", [None, ConnectionRefusedError(111, "refused"), DockerException("gone")])
 def test_the_error_that_ends_an_experiment_says_how_it_goes_on_whatever_else_fails_then(
     error: Exception | None, tmp_path: Path
 ) -> None:
-    with pytest.raises(EngineError) as caught:
-        run_small(DyingEngine(8, error), small_assignment(tmp_path))
-    (folder,) = tmp_path.iterdir()
-    assert f"--resume {folder.name}" in caught.value.todo
+    folder, _, said = died(tmp_path, 8, error)
+    assert f"--resume {folder.name}" in said.todo
 
 
 def test_a_second_signal_within_a_call_of_the_engine_is_no_answer_of_the_engine(tmp_path: Path) -> None:
@@ -273,8 +271,7 @@ def test_an_engine_that_dies_between_two_parts_or_at_the_end_is_told_with_where_
     step: str, ended_by: str, said: str, tmp_path: Path
 ) -> None:
     """After hours of measuring it was 'nobody answers', and nothing else."""
-    look = dataclasses.replace(small_assignment(tmp_path), first_look_alone=True)
-    folder = run_small(DyingEngine(99), look)
+    folder = run_small(DyingEngine(99), small_assignment(tmp_path, first_look_alone=True))
     with pytest.raises(EngineError) as caught:
         run_small(FailsAt(step), small_assignment(tmp_path, store.read_experiment(folder)))
     after = store.read_experiment(folder)
@@ -292,10 +289,8 @@ def test_what_ends_an_experiment_once_all_is_measured_leaves_nothing_to_resume(t
             records.append(store.read_experiment(folder))  # what a kill now would leave
             os.kill(os.getpid(), signal.SIGINT)
 
-    ending = Ending()
-    with ending.listening():
-        folder = run_small(Leaving(99), small_assignment(tmp_path), observers(ending))
-    records.append(store.read_experiment(folder))
+    record, ending = run_until_signal(Leaving(99), small_assignment(tmp_path))
+    records.append(record)
     assert ending.exit_code == 130
     assert [(each.ended_by, each.unfinished) for each in records] == [("", [])] * 2
 
@@ -332,14 +327,13 @@ def test_what_an_engine_makes_for_itself_takes_nothing_of_the_budget(
 
 def test_the_first_look_alone_leaves_a_record_that_goes_on_with_all_rows(tmp_path: Path) -> None:
     written: list[Path] = []
-    given = dataclasses.replace(small_assignment(tmp_path), first_look_alone=True)
+    given = small_assignment(tmp_path, first_look_alone=True)
     folder = run_small(DyingEngine(99), given, observers(Ending(), written))
     before = store.read_experiment(folder)
     assert (before.ended_by, before.unfinished) == (KILLED, ["first", "second"])
     assert written == [folder] * 3
     written.clear()
-    again = small_assignment(tmp_path, before.model_copy(update={"name": folder.name}))
-    run_small(DyingEngine(99), again, observers(Ending(), written))
+    run_small(DyingEngine(99), small_assignment(tmp_path, before), observers(Ending(), written))
     after = store.read_experiment(folder)
     assert (after.ended_by, after.unfinished, after.started) == ("", [], before.started)
     # Before the first block, and between the two workloads; the last report is the whole one's.
@@ -350,8 +344,7 @@ def test_what_was_measured_before_stays_in_the_record_if_a_signal_comes_while_it
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows of a first look were 'not measured' in the report of whoever ended the rest."""
-    given = dataclasses.replace(small_assignment(tmp_path), first_look_alone=True)
-    folder = run_small(DyingEngine(99), given, observers(Ending()))
+    folder = run_small(DyingEngine(99), small_assignment(tmp_path, first_look_alone=True))
     before = store.read_experiment(folder)
     opened: list[str] = []
 
@@ -368,10 +361,7 @@ def test_what_was_measured_before_stays_in_the_record_if_a_signal_comes_while_it
             monkeypatch.setattr(network, "open_sandbox", open_sandbox)
             return network
 
-    ending = Ending()
-    with ending.listening():
-        run_small(Leaving(99), small_assignment(tmp_path, before), observers(ending))
-    after = store.read_experiment(folder)
+    after, _ = run_until_signal(Leaving(99), small_assignment(tmp_path, before))
     assert (len(opened), after.ended_by) == (1, "Ctrl-C")
     assert {(cell.label, cell.workload) for cell in after.cells} == {
         (cell.label, cell.workload) for cell in before.cells
@@ -398,9 +388,7 @@ def test_what_was_ended_before_its_program_had_said_what_it_has_is_not_measured_
         given = small_assignment(tmp_path, resumes)
         workloads = {**given.catalog.workloads, "first": suite}
         given = dataclasses.replace(given, catalog=given.catalog.model_copy(update={"workloads": workloads}))
-        ending = Ending()
-        with ending.listening():
-            return store.read_experiment(experiment.execute(cast(Engine, ListingIsLeft(99)), given, observers(ending)))
+        return run_until_signal(ListingIsLeft(99), given)[0]
 
     left = leave()
     cells = [cell for cell in left.cells if cell.workload == "first"]
@@ -468,9 +456,9 @@ def test_what_a_signal_ends_before_anything_is_measured_has_a_record_of_its_buil
     ending = Ending()
     with ending.listening():
         os.kill(os.getpid(), signal.SIGTERM)
-    unbuilt = make_built("cpython-3.14", Outcome(state=State.NOT_MEASURED, reason="SIGTERM came before it was built"))
-    given = small_assignment(tmp_path)
-    settings = given.settings.model_copy(update={"variants": ["cpython-3.13", "cpython-3.14"]})
+    unbuilt = make_built("cpython-2.7", Outcome(state=State.NOT_MEASURED, reason="SIGTERM came before it was built"))
+    given, in_mode = small_assignment(tmp_path), "cpython-2.7+waking-sem-post"
+    settings = given.settings.model_copy(update={"variants": ["cpython-3.13", in_mode]})
     given = dataclasses.replace(given, built=[*given.built, unbuilt], settings=settings)
     engine = DyingEngine(0)
     folder = run_small(engine, given, observers(ending))
@@ -479,6 +467,9 @@ def test_what_a_signal_ends_before_anything_is_measured_has_a_record_of_its_buil
     assert engine.starts == 0
     assert {cell.outcome.state for cell in found.cells} == {State.NOT_MEASURED}
     assert [built.outcome.state for built in found.images] == [State.OK, State.NOT_MEASURED]
+    assert {label: mode.environment for label, mode in found.modes.items()} == {
+        in_mode: {"LD_PRELOAD": "/interlock/waking_sem_post.so"}
+    }
     # An experiment that has values keeps them.
     whole = run_small(DyingEngine(99), small_assignment(tmp_path), observers(Ending()))
     before = store.read_experiment(whole).model_copy(update={"name": whole.name, "unfinished": ["second"]})

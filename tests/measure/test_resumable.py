@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from interlock.catalog.project import Catalog
+from interlock.catalog.variants import Gil, Mode
 from interlock.catalog.workloads import Workload
 from interlock.errors import UsageError
 from interlock.measure import resumable
 from interlock.measure.cells import Cell
+from interlock.measure.programs import sums_of
 from interlock.measure.pyperf_runs import in_block, program_run
 from interlock.measure.sessions import Session
 from interlock.results import store
@@ -127,11 +130,76 @@ def test_a_workload_that_goes_on_must_be_what_it_was_and_one_that_is_complete_ne
     changed = {name: make_workload(name, summary="another") for name in experiment.workloads}
     same = experiment.workloads
     complete = {**same, "locks": changed["locks"], "write": changed["write"]}
-    resumable.require_same_catalog(experiment, catalog_of(complete))
+    resumable.require_same_catalog(experiment, catalog_of(complete), {})
     with pytest.raises(UsageError, match=r"workloads/startup\.toml"):
-        resumable.require_same_catalog(experiment, catalog_of({**same, "startup": changed["startup"]}))
+        resumable.require_same_catalog(experiment, catalog_of({**same, "startup": changed["startup"]}), {})
     with pytest.raises(UsageError, match="'write'"):
-        resumable.require_same_catalog(experiment, catalog_of({name: same[name] for name in ("locks", "startup")}))
+        resumable.require_same_catalog(experiment, catalog_of({name: same[name] for name in ("locks", "startup")}), {})
+
+
+PROGRAMS = {"locks.py": b"import shared\n", "shared.py": b"", "other.py": b""}
+
+
+@pytest.mark.parametrize(
+    ("now", "named"),
+    [
+        (PROGRAMS, ""),
+        ({**PROGRAMS, "other.py": b"changed"}, ""),
+        ({**PROGRAMS, "shared.py": b"changed"}, "shared.py"),
+        ({**PROGRAMS, "locks.py": b"import other\n"}, "locks.py"),
+        ({"locks.py": PROGRAMS["locks.py"]}, "shared.py"),
+    ],
+)
+def test_a_workload_that_goes_on_must_run_the_programs_that_it_ran(now: dict[str, bytes], named: str) -> None:
+    """Their files may have changed, and the resumed half measured another thing."""
+    workloads = {name: make_workload(name, program="locks.py") for name in ended().workloads}
+    sums = {name: sums_of(workload, PROGRAMS) for name, workload in workloads.items()}
+    experiment, known = ended(workloads=workloads, programs=sums), catalog_of(workloads)
+    with pytest.raises(UsageError, match=rf"workloads/{named}") if named else nullcontext():
+        resumable.require_same_catalog(experiment, known, now)
+    # One that is complete is not measured again.
+    complete = experiment.model_copy(update={"unfinished": []})
+    resumable.require_same_catalog(complete, known, now)
+
+
+@pytest.mark.parametrize(
+    ("before", "is_refused"),
+    [
+        ({}, False),
+        ({"summary": "said otherwise"}, False),
+        ({"environment": {"PYTHON_GIL": "0"}}, True),
+        ({"options": []}, True),
+        ({"gil": "off"}, True),
+        (None, True),
+    ],
+)
+def test_a_row_goes_on_in_the_mode_that_it_had(before: dict[str, Any] | None, is_refused: bool) -> None:
+    """Its environment or options may have changed: neither is part of an image."""
+    now = Mode(name="mode", summary="A mode.", environment={"PYTHON_GIL": "1"}, options=["-Xgil=1"], gil=Gil.ON)
+    modes = {} if before is None else {"a+mode": Mode.model_validate(now.model_dump() | before)}
+    experiment = ended(modes=modes)
+    experiment = experiment.model_copy(
+        update={"settings": experiment.settings.model_copy(update={"variants": ["base", "a+mode"]})}
+    )
+    known = catalog_of(experiment.workloads)
+    known = known.model_copy(update={"variants": known.variants | {"a": make_variant("a", modes=[now])}})
+    with pytest.raises(UsageError, match=r"variants/a\.toml.*a\+mode") if is_refused else nullcontext():
+        resumable.require_same_catalog(experiment, known, {})
+
+
+def test_an_adapted_workload_must_be_what_it_was_but_for_what_its_program_lists() -> None:
+    """No change of its file was noticed."""
+    listed = make_benchmark("listed", asked_by=["-k", "listed"], profile_metric=None)
+    kind = {"kind": "pytest-benchmark", "program": "suite"}
+    for declared in ([], [listed.model_copy(update={"asked_by": []})]):
+        metric = {} if declared else {"metric": listed.metric}
+        now = make_workload("startup", benchmarks=declared, **kind, **metric)
+        measured = now.model_copy(update={"benchmarks": [listed], "metric": None})
+        experiment = ended(workloads={**ended().workloads, "startup": measured})
+        resumable.require_same_catalog(experiment, catalog_of({**experiment.workloads, "startup": now}), {})
+        changed = now.model_copy(update={"arguments": ["--fast"]})
+        with pytest.raises(UsageError, match=r"workloads/startup\.toml"):
+            resumable.require_same_catalog(experiment, catalog_of({**experiment.workloads, "startup": changed}), {})
 
 
 def test_a_row_that_is_in_the_catalog_no_more_is_named() -> None:
@@ -141,7 +209,7 @@ def test_a_row_that_is_in_the_catalog_no_more_is_named() -> None:
     for known, gone in ((catalog_of(experiment.workloads, "base"), "a"), (catalog_of(experiment.workloads), "a+mode")):
         rows = in_mode if gone == "a+mode" else experiment.settings
         with pytest.raises(UsageError, match=f"'{re.escape(gone)}'"):
-            resumable.require_same_catalog(experiment.model_copy(update={"settings": rows}), known)
+            resumable.require_same_catalog(experiment.model_copy(update={"settings": rows}), known, {})
 
 
 def restored(folder: Path, experiment: Experiment, *benchmarks: str) -> Cell:
@@ -264,7 +332,7 @@ def test_a_workload_that_was_measured_in_part_must_be_what_it_was_when_the_rest_
     complete = ended(unfinished=[], cells=cells)
     changed = {name: make_workload(name, summary="another") for name in complete.workloads}
     with pytest.raises(UsageError, match=r"workloads/locks\.toml"):
-        resumable.require_same_catalog(complete, catalog_of({**complete.workloads, "locks": changed["locks"]}))
+        resumable.require_same_catalog(complete, catalog_of({**complete.workloads, "locks": changed["locks"]}), {})
 
 
 def test_an_image_that_was_missing_is_taken_and_the_others_stay() -> None:

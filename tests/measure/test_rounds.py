@@ -54,11 +54,12 @@ def printed(value_s: float, loops: str, **metadata: bool) -> str:
     report |= {"values": [value_s], "metadata": metadata}
     if loops == "auto":
         report |= {"values": [], "calibration": [[1, value_s]]}
-    return json.dumps(report) + "\n" + cost_of_launcher()
+    return json.dumps(report) + "\n" + costs(1.5)
 
 
-def cost_of_launcher() -> str:
-    return json.dumps({"interlock_process": make_cost(1.5).model_dump()}) + "\n"
+def costs(*walls: float) -> str:
+    """What the launcher prints of processes that took so long."""
+    return "".join(f'{{"interlock_process": {make_cost(wall).model_dump_json()}}}\n' for wall in walls)
 
 
 def loops_of(argv: list[str]) -> str:
@@ -160,7 +161,7 @@ def open_and_near(number: int, loops: str) -> Ended:
 @pytest.mark.parametrize("when", [0, 1, 2])
 def test_what_one_process_prints_fails_its_own_row_and_the_others_go_on(bad: str, when: int) -> None:
     def answer(number: int, loops: str) -> Ended:
-        return make_ended(bad + cost_of_launcher() if number == when else printed(0.5, loops))
+        return make_ended(bad + costs(1.5) if number == when else printed(0.5, loops))
 
     engine = Engine(base=steady, a=answer)
     session = engine.session(rounds=4)
@@ -499,7 +500,7 @@ def test_the_starts_of_a_command_that_were_timed_before_an_end_are_kept(cut_at: 
     """A warm-up and two values for each of two rows, unless it is cut."""
     command = make_benchmark("x", command=["-c", "pass"])
     workload = make_workload(program=None, benchmarks=[command], quick={"warmups": 1, "values": 2})
-    session = Engine().session(workload, lambda *_: make_ended(cost_of_launcher()))
+    session = Engine().session(workload, lambda *_: make_ended(costs(1.5)))
     rows, started = [track_of(cell) for cell in rows_of(session, "a", "b")], Counter[str]()
 
     def on_start(track: Track) -> None:
@@ -660,7 +661,7 @@ def test_an_interpreter_that_hung_when_asked_its_facts_has_no_longer_in_its_benc
         return steady(0, loops_of(argv)) if "--loops" in argv else make_ended("no facts")
 
     workload = make_workload(deadline_s=60, benchmarks=[make_benchmark(), make_benchmark("prepared", set_up=["x"])])
-    programs, known = frozenset({str(workload.program)}), Interpreters(silent={"a"})
+    programs, known = {str(workload.program): b""}, Interpreters(silent={"a"})
     session = Engine().session(workload, answer, programs=programs, known=known, rounds=2)
     open_cells = rows_of(session, "base", "a")
     workloads._make_ready(session, open_cells)
@@ -689,10 +690,6 @@ LIMIT = {
     "benchmarks": ["single"],
     "unit_count": 4,
 }
-
-
-def costs(*walls: float) -> str:
-    return "".join(f'{{"interlock_process": {make_cost(wall).model_dump_json()}}}\n' for wall in walls)
 
 
 def run_limit(ended: Ended, number: int) -> tuple[Track, list[list[str]]]:

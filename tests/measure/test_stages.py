@@ -124,7 +124,7 @@ def test_an_engine_that_dies_while_the_others_are_built_is_told_with_how_what_wa
     monkeypatch.setattr("interlock.measure.experiment.run", look)
     run = dataclasses.replace(interrupted_build(tmp_path, Ending()), build=build)
     with pytest.raises(EngineError) as caught:
-        run.run(NAMES[:2])
+        run.run(NAMES[:2], [])
     assert str(tmp_path / looked.name) in caught.value.todo
     assert looked.resume_command in caught.value.todo
 
@@ -132,20 +132,21 @@ def test_an_engine_that_dies_while_the_others_are_built_is_told_with_how_what_wa
 def test_what_goes_on_with_other_files_is_refused_before_their_build_removes_the_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The images that the plan has looked up are not looked up again."""
+    monkeypatch.setattr(Unbuilt, "look_up", lambda *_: pytest.fail("a second look-up"))
     images = [make_built(name).model_copy(update={"content_hash": "was"}) for name in NAMES]
     began = make_experiment(NAMES, images=images, ended_by="SIGTERM")
     others = [image.model_copy(update={"content_hash": "is"}) for image in images]
-    monkeypatch.setattr(Unbuilt, "look_up", lambda *_: others)
     ending = Ending()  # which the build would set
     with pytest.raises(UsageError) as caught:
-        interrupted_build(tmp_path, ending, began).run([])
+        interrupted_build(tmp_path, ending, began).run([], others)
     assert (caught.value.key, caught.value.todo, ending.signals) == ("--resume", resumable.BEGIN_ANEW, [])
 
 
 @pytest.mark.parametrize("first", [[], ["cpython-3.13", "cpython-3.14"]])
 def test_what_ends_the_first_build_is_reported_and_can_go_on(tmp_path: Path, first: list[str]) -> None:
     """It was a line, and nothing that says what was to be measured."""
-    folder, built = interrupted_build(tmp_path, Ending()).run(first)
+    folder, built = interrupted_build(tmp_path, Ending()).run(first, [])
     described = write_report(folder)
     assert {image.variant for image in built} == set(NAMES)
     assert (described.ended_by, described.settings.baseline) == ("SIGTERM", "cpython-3.13")
@@ -160,7 +161,7 @@ def test_what_ends_a_build_of_an_experiment_that_goes_on_leaves_it_to_be_resumed
     before = make_experiment(NAMES, ended_by="Ctrl-C")
     store.write_json(tmp_path / before.name / EXPERIMENT_FILE, before)
     ending = Ending()
-    folder, _ = interrupted_build(tmp_path, ending, before).run([])
+    folder, _ = interrupted_build(tmp_path, ending, before).run([], [])
     after = store.read_experiment(folder)
     assert (ending.exit_code, after.ended_by, after.images) == (143, "SIGTERM", before.images)
     assert resumable.remaining(after) == ["locks"]

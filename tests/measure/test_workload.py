@@ -64,7 +64,7 @@ def test_a_cold_benchmark_needs_the_library_on_a_volume_and_says_if_it_is_not(
 ) -> None:
     network = dataclasses.replace(make_network(), can_evict=can_evict)
     workload = make_workload(benchmarks=[make_benchmark("hot"), make_benchmark("cold", cold=True)])
-    session = Session(make_resources(programs=frozenset({workload.program})), workload, network)
+    session = Session(make_resources(programs={str(workload.program): b""}), workload, network)
     cell = Cell(session, Subject(variant="a", image_id="i"))
     workloads.exclude_impossible(cell, make_facts(prefix=prefix))
     assert cell.tracks["cold"].outcome.state is state

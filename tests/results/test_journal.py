@@ -21,7 +21,7 @@ from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE, State, Times
 from interlock.results.journal import JOURNAL_FILE, KILLED, Journal
 from tests.builders import ROOT, make_profile, make_workload
-from tests.results.writer import LABELS, begun, can_mount, entry_of, run_of, value_of
+from tests.results.writer import LABELS, begun, can_mount, entry_of, files_of, run_of, value_of
 
 pytestmark = pytest.mark.promise
 
@@ -244,8 +244,8 @@ def test_a_journal_with_runs_that_are_none_is_refused_by_its_name(tmp_path: Path
 def test_a_journal_with_cells_of_another_workload_is_refused_and_nothing_is_written(tmp_path: Path, place: str) -> None:
     folder = killed(tmp_path, 2)
     path = edit_last(folder, lambda entry: entry.update({place: [entry["cells"][0] | {"workload": "x"}]}))
-    before = {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+    before = files_of(folder)
     with pytest.raises(StoreError) as raised:
         store.read_experiment(folder)
     assert raised.value.file == str(path)
-    assert {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()} == before
+    assert files_of(folder) == before

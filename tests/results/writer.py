@@ -37,6 +37,10 @@ def can_mount() -> bool:
     return subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
 
 
+def files_of(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def run_of(block: int, label: str, workload: str = "locks") -> RunData:
     """The run of a block, whose value says which one it is."""
     metadata = {

@@ -20,6 +20,7 @@ from interlock.errors import StoreError, UsageError
 from interlock.measure import lock
 from interlock.measure.forecast import of_builds
 from interlock.results import store
+from interlock.results.experiments import Built
 
 DryRun = Annotated[
     bool,
@@ -54,7 +55,11 @@ def _disturbs() -> Iterator[str]:
 
 def missing_of(engine: protocol.Engine, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[str]:
     """Return those of these variants that have to be built: they have no image, and could have one."""
-    there = engine.look_up(known, names, options)
+    return missing_in(engine.look_up(known, names, options))
+
+
+def missing_in(there: Sequence[Built]) -> list[str]:
+    """Return the variants that have to be built, of those that were looked up."""
     return [image.variant for image in there if image.outcome.reason == NOT_BUILT]
 
 

@@ -38,6 +38,7 @@ from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import helpers_of
 from interlock.measure.forecast import Forecast, usual_budget_s
+from interlock.measure.programs import programs_of
 from interlock.measure.resumable import remaining, require_same_catalog
 from interlock.measure.stages import StagedRun
 from interlock.measure.watching import Observers
@@ -89,7 +90,7 @@ def matrix(
     asked = settings = settings_from(known, options, results, budget)
     if resume:
         began = unfinished(into, resume, is_trial=False)
-        require_same_catalog(began, known)
+        require_same_catalog(began, known, programs_of(paths.root))
         require_no_contradiction(options, asked, began)
         settings = began.settings.model_copy(update={"workloads": remaining(began)})
         say_resumed(began, settings.workloads)
@@ -123,18 +124,26 @@ def matrix(
         forecast = replace(forecast, settings=settings)
         helpers = [INSTRUMENTS, *helpers_of(known.workloads[each] for each in settings.workloads)]
         how = BuildOptions(paths.root, paths.cache, helpers=helpers)
-        missing = announcing.missing_of(machine, known, settings.to_build, how)
+        there = machine.look_up(known, settings.to_build, how)
+        missing = announcing.missing_in(there)
         first = forecast.first(known, missing) if began is None else []
         expected, *soon = forecast.lines(missing, first)
         takes_disk = f"; {disk(paths, missing)}" if missing else ""
         announce(f"{expected}{takes_disk}", *soon, dry_run=dry_run)
         write_generated(paths, declared)
-        order = durations.shortest_first(settings, forecast.earlier)
-        whole = began.settings if began else settings
-        assignment = Assignment(known, paths.root, into, left_out, whole, name=name, resumes=began, order=order)
+        assignment = Assignment(
+            known,
+            paths.root,
+            into,
+            left_out,
+            began.settings if began else settings,
+            name=name,
+            resumes=began,
+            order=durations.shortest_first(settings, forecast.earlier),
+        )
         watch = ExperimentDisplay(ending).watching
         build = partial(build_variants, machine, known, options=how)
-        folder, built = StagedRun(machine, assignment, how, ending, build, watch).run(first)
+        folder, built = StagedRun(machine, assignment, how, ending, build, watch).run(first, there)
     described = write_report(folder, keeps_page=not for_reference)  # a reference's page is made from its files
     if for_reference:
         console.say(f"next    {command_line('render')}, and docs/contribute-a-reference.md")

@@ -34,6 +34,7 @@ from interlock.engine.run.user_images import find_builder
 from interlock.errors import TrialError, UsageError, WorkloadError
 from interlock.measure.assignment import Assignment, UsersImages, planned_rounds
 from interlock.measure.ending import Ending
+from interlock.measure.resumable import require_same_modes
 from interlock.measure.watching import Observers
 from interlock.report.tables import rounds_text
 from interlock.results.commands import command_line, option_words
@@ -44,9 +45,12 @@ from interlock.trial import options as trial_options
 from interlock.trial import planning
 from interlock.trial.builds import require_builder
 from interlock.trial.running import TrialRequest, run_trial
+from interlock.trial.sums import keyed_sum
 from interlock.trial.workloads import Checks, ServicePlace
 
 BUDGET_S = 600.0
+# What of a trial's options says how its rows run, and no image does; the sum has the environment's names too.
+OF_ROWS = ("environment_sum", "test", "load", "service_cpus", "memory", "network")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +233,7 @@ def trial_command(
     settings = measured.settings(labels, len(places), results)
     into = results or paths.results
     require_writable(into, name)
-    asked = _asked(context, recipe.dockerfile, dockerfile, service, surroundings)
+    asked = _asked(context, recipe.dockerfile, dockerfile, service, surroundings, paths.cache)
     assignment = Assignment(
         known,
         paths.root,
@@ -241,6 +245,7 @@ def trial_command(
         resumes=_began(into, resume, settings, measured.seed, asked) if resume else None,
     )
     if assignment.resumes:
+        require_same_modes(assignment.resumes, assignment.modes)
         choice = replace(choice, known=known.at(assignment.resumes.versions))
     copies = choice.copies(labels, recipe, dockerfile.stage, takes_contexts=builder.takes_contexts)
     users = UsersImages(asked, surroundings)
@@ -284,6 +289,7 @@ def _asked(
     dockerfile: DockerfileOptions,
     service: ServiceOptions,
     surroundings: UserSurroundings,
+    cache: Path,
 ) -> Trial:
     """Return the options for the record, without values that may be secrets."""
     return Trial(
@@ -295,6 +301,7 @@ def _asked(
         build_args=_names(dockerfile.build_arg),
         secrets=dockerfile.secret or [],
         environment=list(surroundings.environment),
+        environment_sum=keyed_sum(surroundings.environment, cache) if surroundings.environment else "",
         test=service.cmd,
         load=service.load,
         service_cpus=surroundings.cpus,
@@ -316,18 +323,13 @@ def _began(results: Path, named: str, settings: Settings, seed: int | None, aske
     began = unfinished(results, named, is_trial=True)
     may_differ = ["workloads", "budget_s", "where", *(["seed"] if seed is None else [])]
     settings = settings.model_copy(update={name: getattr(began.settings, name) for name in may_differ})
-    if settings != began.settings or _surroundings_of(asked) != _surroundings_of(began.trial):
+    if settings != began.settings or any(getattr(asked, key) != getattr(began.trial, key) for key in OF_ROWS):
         raise UsageError(
             key="--resume",
             found=f"{named} was started with other options: {began.command}",
             todo="Give the same ones.",
         )
     return began
-
-
-def _surroundings_of(trial: Trial | None) -> object:
-    """Return what the rows run with and no image says."""
-    return trial and ({*trial.environment}, trial.test, trial.load, trial.service_cpus, trial.memory, trial.network)
 
 
 def _repeat(

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from interlock.analysis.verdicts import LOOKS, MOST_ROUNDS
 from interlock.catalog.project import Catalog
-from interlock.catalog.types import DEFAULT_BASELINE, TWIN, split_label
+from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, split_label
+from interlock.catalog.variants import Mode
 from interlock.catalog.workloads import Workload
 from interlock.engine.protocol import UserSurroundings
 from interlock.errors import UsageError
-from interlock.measure.resumable import remaining
+from interlock.measure.resumable import modes_of, remaining
 from interlock.measure.workload import WorkloadResult
 from interlock.results.experiments import (
     BaseImage,
@@ -88,6 +89,11 @@ class Assignment:
         return {name: known[name].for_experiment(settings.quick, settings.benchmarks) for name in settings.workloads}
 
     @property
+    def modes(self) -> dict[str, Mode]:
+        """Return the modes of the rows that have one, by label."""
+        return modes_of(self.catalog, self.settings.variants)
+
+    @property
     def problems(self) -> dict[str, str]:
         """Return why rows of a trial were proved not to work, by label: they are not measured."""
         return {label: row.problem for label, row in self.trial.tried.items() if row.problem} if self.trial else {}
@@ -156,7 +162,7 @@ class Assignment:
     def _in_mode(self, plain: Subject, name: str | None) -> Subject:
         if name is None:
             return plain
-        mode = next(mode for mode in self.catalog.variants[plain.variant].modes if mode.name == name)
+        mode = self.modes[label_of(plain.variant, name)]
         update = {"mode": name, "environment": mode.environment, "options": mode.options, "gil": mode.gil}
         return plain.model_copy(update=update)
 

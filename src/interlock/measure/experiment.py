@@ -23,6 +23,7 @@ from interlock.measure.ending import part_of_budget
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.packages import install_required
 from interlock.measure.probes import best_probe
+from interlock.measure.programs import programs_of, sums_of
 from interlock.measure.resumable import silent_in
 from interlock.measure.sessions import Interpreters, Resources
 from interlock.measure.watching import Observers
@@ -110,6 +111,7 @@ class Execution:
     set_up_s: float = 0.0
     clock_s: float = field(default_factory=time.monotonic)
     probe: Probe | None = None
+    programs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # sums of what each workload runs, by path
     measured: dict[str, WorkloadResult] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)
 
@@ -199,6 +201,8 @@ class Execution:
             return
         resources = replace(resources, journal=self.journal)
         self.probe, self.set_up_s = resources.probe, time.monotonic() - self.clock_s
+        programs = resources.programs
+        self.programs = {name: sums_of(workload, programs) for name, workload in assignment.workloads.items()}
         self._write_record()
         self.watching.on_record(self.folder)
         for index, name in enumerate(names):
@@ -235,6 +239,8 @@ class Execution:
             host=dict(self.host),
             images=list(assignment.built),
             workloads=assignment.workloads | {name: result.workload for name, result in measured.items()},
+            programs={name: dict(sums) for name, sums in self.programs.items()},
+            modes=assignment.modes,
             controls=assignment.controls,
             facts={label: facts for result in results for label, facts in result.facts.items()},
             cells=[cell for of_workload in cells for cell in of_workload],
@@ -261,7 +267,7 @@ def set_up(engine: Engine, owner: str, assignment: Assignment, watching: Observe
     """
     before, users = assignment.resumes, assignment.users
     watching.on_step("instruments")
-    programs = {} if users else programs_of(assignment.root / "workloads")
+    programs = {} if users else programs_of(assignment.root)
     workloads = [assignment.workloads[name] for name in assignment.to_measure]
     needs = Needs(
         assignment.root,
@@ -288,7 +294,7 @@ def set_up(engine: Engine, owner: str, assignment: Assignment, watching: Observe
         first_look_alone=assignment.first_look_alone,
         resumes=before,
         package_sets=install_required(installer, assignment.built, workloads),
-        programs=frozenset(programs),
+        programs=programs,
         known=Interpreters(
             images=assignment.built,
             controls=assignment.controls,
@@ -304,13 +310,6 @@ def helpers_of(workloads: Iterable[Workload]) -> list[str]:
     chosen = list(workloads)
     helpers = [name for name in ("server", "limits") if any(getattr(workload, name) for workload in chosen)]
     return [*helpers, "load"] if any(kind_of(workload).needs_load for workload in chosen) else helpers
-
-
-def programs_of(folder: Path) -> dict[str, bytes]:
-    """Return the workloads' programs and the files of their folders, by path below workloads/."""
-    files = sorted(path for glob in ("*.py", "*/**/*") for path in folder.glob(glob) if path.is_file())
-    names = {path.relative_to(folder): path for path in files}
-    return {str(name): path.read_bytes() for name, path in names.items() if "__pycache__" not in name.parts}
 
 
 def host_folder() -> str:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from interlock.catalog.project import Catalog
-from interlock.catalog.types import TWIN
+from interlock.catalog.types import TWIN, label_of, split_label
+from interlock.catalog.variants import Mode
+from interlock.catalog.workloads import Workload
 from interlock.errors import UsageError
 from interlock.measure.cells import Cell
 from interlock.measure.processes import OK, worst_outcome
+from interlock.measure.programs import sums_of
 from interlock.measure.rounds import Course
 from interlock.measure.sessions import Session
 from interlock.measure.stopwatch import Phase
@@ -242,20 +245,57 @@ def require_same_images(
             raise _other_image(experiment, image)
 
 
-def require_same_catalog(experiment: Experiment, known: Catalog) -> None:
-    """Raise UsageError for a name that is gone, and for a workload that goes on and whose file has changed."""
+def modes_of(known: Catalog, labels: Collection[str]) -> dict[str, Mode]:
+    """Return the modes of those labels that have one."""
+    modes = {label_of(variant.name, mode.name): mode for variant in known.variants.values() for mode in variant.modes}
+    return {label: modes[label] for label in labels if label in modes}
+
+
+# What of a mode changes what is measured.
+OF_A_MODE = ("environment", "options", "gil")
+
+
+def require_same_modes(experiment: Experiment, now: Mapping[str, Mode]) -> None:
+    """Raise UsageError for a row whose mode runs the interpreter in another way than it did."""
+    for label, mode in now.items():
+        before = experiment.modes.get(label)
+        if before is None or any(getattr(before, key) != getattr(mode, key) for key in OF_A_MODE):
+            raise _changed(experiment, f"variants/{split_label(label)[0]}.toml: the mode of {label}")
+
+
+def _changed(experiment: Experiment, what: str) -> UsageError:
+    problem = f"{what} is not as {experiment.name} recorded it"
+    return UsageError(key="--resume", found=problem, todo="Restore it, or start a new experiment.")
+
+
+def require_same_catalog(experiment: Experiment, known: Catalog, programs: Mapping[str, bytes]) -> None:
+    """Raise UsageError for a name that is gone, for another mode, and for a workload that goes on and has changed.
+
+    A workload is its file and those of the `programs`, by path below workloads/, that it runs.
+    """
     rows = {label for variant in known.variants.values() for label in variant.labels}
-    for what, names, there in (
+    for what, names, known_names in (
         ("variant or mode", experiment.settings.variants, rows),
         ("workload", experiment.settings.workloads, set(known.workloads)),
     ):
         for name in names:
-            if name not in there:
+            if name not in known_names:
                 raise UsageError(key="--resume", found=f"there is no {what} '{name}' any more", todo=BEGIN_ANEW)
     settings = experiment.settings
+    require_same_modes(experiment, modes_of(known, settings.variants))
     for name in remaining(experiment):
-        before = experiment.workloads[name]
         now = known.workloads[name].for_experiment(settings.quick, settings.benchmarks)
-        if name in experiment.times and not now.is_adapted and before != now:
-            change = f"{now.file} has changed since {experiment.name} was started"
-            raise UsageError(key="--resume", found=change, todo="Restore it, or start a new experiment.")
+        if name not in experiment.times:
+            continue
+        if _as_in_file(experiment.workloads[name], now) != now:
+            raise _changed(experiment, now.file)
+        before, there = experiment.programs.get(name, {}), sums_of(now, programs)
+        for path in sorted(before.keys() | there.keys()):
+            if before.get(path) != there.get(path):
+                raise _changed(experiment, f"workloads/{path}")
+
+
+def _as_in_file(measured: Workload, now: Workload) -> Workload:
+    """Return a measured workload without what its program has listed."""
+    declared = [each.model_copy(update={"asked_by": []}) for each in measured.benchmarks if now.benchmarks]
+    return measured.model_copy(update={"benchmarks": declared, "metric": now.metric})

@@ -49,7 +49,7 @@ class Resources:
     settings: Settings
     watching: Observers
     package_sets: PackageSets = field(default_factory=PackageSets)
-    programs: frozenset[str] = frozenset()  # paths below workloads/ of the programs that cells have
+    programs: Mapping[str, bytes] = field(default_factory=dict)  # that cells have, by path below workloads/
     known: Interpreters = field(default_factory=Interpreters)
     resumes: Experiment | None = None  # what was measured before, if it goes on with an experiment that was ended
     first_look_alone: bool = False  # rounds end after it, nothing is profiled: other rows join, and all go on

@@ -62,15 +62,14 @@ class StagedRun:
     build: Callable[[list[str]], list[Built]]
     watch: Callable[[Assignment], AbstractContextManager[Observers]]  # while an assignment is measured
 
-    def run(self, first: Sequence[str]) -> tuple[Path, list[Built]]:
-        """Return the experiment's folder and what was built.
+    def run(self, first: Sequence[str], there: Sequence[Built]) -> tuple[Path, list[Built]]:
+        """Return the experiment's folder and what was built; `there` is what there was before.
 
         The first variants are built and looked at while nothing compiles; then the others, which join them. Without
         first ones, or where they are not enough to compare, all are built and measured at once.
         """
         asked, began = self.assignment.settings, self.assignment.resumes
         if began is not None:
-            there = self.engine.look_up(self.assignment.catalog, asked.to_build, self.how)
             resumable.require_same_files(began, there)
         later = [name for name in asked.to_build if first and name not in first]
         built = self._build([name for name in asked.to_build if name not in later])

@@ -21,11 +21,12 @@ from interlock.catalog.types import (
     FileName,
     Finite,
     Seconds,
+    Sha256,
     Version,
     first_refusal,
     label_of,
 )
-from interlock.catalog.variants import Gil, ThreadFlavour
+from interlock.catalog.variants import Gil, Mode, ThreadFlavour
 from interlock.catalog.workloads import Workload
 from interlock.errors import BuildError, shortened
 from interlock.results.commands import resuming
@@ -286,6 +287,8 @@ class Experiment(Recorded):
     host: Annotated[dict[str, Any], AfterValidator(_with_plain_folder)]
     images: list[Built]
     workloads: dict[str, Workload]
+    programs: dict[str, dict[str, Sha256]] = {}  # by workload: the sums of what it runs, by path below workloads/
+    modes: dict[str, Mode] = {}  # by label
     controls: dict[str, str]
     facts: dict[str, Facts]  # by variant or variant+mode
     cells: list[CellResult]

@@ -176,6 +176,7 @@ def joined(before: Experiment, now: Experiment) -> Experiment:
             "cells": sorted(_cells(before.cells, now.cells), key=lambda cell: names.index(cell.workload)),
             "limits": _cells(before.limits, now.limits),
             "workloads": now.workloads | {name: before.workloads[name] for name in kept},
+            "programs": now.programs | {name: before.programs.get(name, {}) for name in kept},
             "facts": before.facts | now.facts,
             "order": before.order | {name: before.order.get(name, []) + rounds for name, rounds in now.order.items()},
             "times": {name: reduce(Times.plus, parts) for name, parts in times.items() if parts},

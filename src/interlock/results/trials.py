@@ -45,6 +45,7 @@ class Trial(Data):
     build_args: list[str] = []
     secrets: list[str] = []  # where secrets are read from
     environment: list[str] = []
+    environment_sum: str = ""  # of its values, with a key that stays on the machine
     test: str | None = None
     load: str | None = None
     service_cpus: str = ""  # in the engine's words: 1-3; empty for all; of a sweep the most

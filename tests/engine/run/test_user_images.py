@@ -282,6 +282,7 @@ def test_the_last_words_of_a_log_take_no_longer_than_its_length(text: str) -> No
         ({"Labels": {"interlock.experiment": "trial-2"}}, True),
         ({"Cmd": ["other"]}, False),
         ({"Env": ["A=1"]}, False),
+        ({"Healthcheck": {"Test": ["CMD-SHELL", "curl -f localhost:8000"]}}, False),
     ],
 )
 def test_an_image_is_known_by_what_it_holds_and_how_it_starts(changes: dict[str, object], same: bool) -> None:

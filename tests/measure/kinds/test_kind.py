@@ -11,7 +11,7 @@ import pytest
 from interlock.catalog.workloads import Benchmark
 from interlock.engine.ended import Ended
 from interlock.measure.kinds.choosing import kind_of
-from interlock.results.experiments import Outcome, State
+from interlock.results.experiments import Outcome, ProgramOutput, State
 from tests.builders import OK, make_benchmark, make_ended, make_workload
 
 WORKLOAD = make_workload(deadline_s=20)
@@ -27,15 +27,19 @@ def options_of(benchmark: Benchmark, parallel: int = 1, *, keeps_output: bool = 
     return kind_of(WORKLOAD, benchmark).launcher_options(parallel, keeps_output=keeps_output)
 
 
+def judged(benchmark: Benchmark, ended: Ended) -> tuple[Outcome, ProgramOutput | None]:
+    return kind_of(WORKLOAD, benchmark).judge(ended, WORKLOAD.deadline_of(benchmark))
+
+
 def test_a_program_that_printed_its_report_is_ok() -> None:
-    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(make_ended(report()))
+    outcome, output = judged(PROGRAM, make_ended(report()))
     assert outcome == OK
     assert output is not None
     assert output.values == [0.5]
 
 
 def test_a_command_that_ended_with_0_is_ok_and_has_no_report() -> None:
-    assert kind_of(WORKLOAD, COMMAND).judge(make_ended()) == (OK, None)
+    assert judged(COMMAND, make_ended()) == (OK, None)
 
 
 EVICTED = "cannot evict /usr/local: 3 of its 3 pages stay in memory"
@@ -65,14 +69,14 @@ EVICTED = "cannot evict /usr/local: 3 of its 3 pages stay in memory"
 def test_a_process_that_did_not_do_its_work_has_an_outcome_that_says_why(
     ended: Ended, state: State, reason: str
 ) -> None:
-    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(ended)
+    outcome, output = judged(PROGRAM, ended)
     assert (outcome.state, output) == (state, None)
     assert re.fullmatch(reason, outcome.reason), outcome.reason
 
 
 def test_the_deadline_of_a_benchmark_goes_before_its_workloads() -> None:
     impatient = make_benchmark(deadline_s=3)
-    outcome, _ = kind_of(WORKLOAD, impatient).judge(make_ended(timed_out=True))
+    outcome, _ = judged(impatient, make_ended(timed_out=True))
     assert outcome.state is State.TIMED_OUT
     assert " 3 s" in outcome.reason
 
@@ -80,19 +84,19 @@ def test_the_deadline_of_a_benchmark_goes_before_its_workloads() -> None:
 # What interpreters say of an option that they do not have: 3.13 and 2.7, and 2.7 of -X, which it only reserves.
 @pytest.mark.parametrize("said", ["Unknown option: -I", "-X is reserved for implementation-specific arguments"])
 def test_a_command_whose_option_the_interpreter_lacks_is_unsupported(said: str) -> None:
-    outcome, _ = kind_of(WORKLOAD, COMMAND).judge(make_ended("", f"{said}\nusage: python [option] ...\n", 2))
+    outcome, _ = judged(COMMAND, make_ended("", f"{said}\nusage: python [option] ...\n", 2))
     assert outcome == Outcome(state=State.UNSUPPORTED, reason=said)
 
 
 def test_a_command_whose_last_words_are_that_it_cannot_is_unsupported() -> None:
     said = "Traceback (most recent call last):\n  a line\nunsupported: _posixsubprocess has no fork\n"
-    outcome, _ = kind_of(WORKLOAD, COMMAND).judge(make_ended("", said, 1))
+    outcome, _ = judged(COMMAND, make_ended("", said, 1))
     assert outcome == Outcome(state=State.UNSUPPORTED, reason="_posixsubprocess has no fork")
-    assert kind_of(WORKLOAD, COMMAND).judge(make_ended("", said + "Killed\n", 1))[0].state is State.FAILED
+    assert judged(COMMAND, make_ended("", said + "Killed\n", 1))[0].state is State.FAILED
 
 
 def test_a_program_that_says_what_it_cannot_do_is_unsupported() -> None:
-    outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended('{"interlock": 1, "unsupported": "no threads"}\n'))
+    outcome, _ = judged(PROGRAM, make_ended('{"interlock": 1, "unsupported": "no threads"}\n'))
     assert outcome == Outcome(state=State.UNSUPPORTED, reason="no threads")
 
 
@@ -117,22 +121,22 @@ def test_a_program_that_says_what_it_cannot_do_is_unsupported() -> None:
     ids=lambda one: str(one)[:40],
 )
 def test_a_report_that_is_no_measurement_fails_its_cell(faulty: dict[str, Any]) -> None:
-    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(make_ended(report(**faulty)))
+    outcome, output = judged(PROGRAM, make_ended(report(**faulty)))
     assert (outcome.state, output) == (State.FAILED, None)
 
 
 def test_a_reason_is_short_whatever_a_process_prints() -> None:
-    outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended("", "x" * 10**6, 1))
+    outcome, _ = judged(PROGRAM, make_ended("", "x" * 10**6, 1))
     assert len(outcome.reason) < 1100
 
 
 def test_a_set_up_that_fails_is_told_from_the_benchmark() -> None:
-    ready = make_benchmark("status", command=["x"], set_up=["make.py"])
-    assert kind_of(WORKLOAD, ready).judge_set_up(make_ended()) == OK
-    failed = kind_of(WORKLOAD, ready).judge_set_up(make_ended(stderr="no hg\n", exit_code=1))
+    ready = kind_of(WORKLOAD, make_benchmark("status", command=["x"], set_up=["make.py"]))
+    assert ready.judge_set_up(make_ended(), 20) == OK
+    failed = ready.judge_set_up(make_ended(stderr="no hg\n", exit_code=1), 20)
     assert failed.state is State.FAILED
     assert re.match("set-up: 'status' .* 1: no hg$", failed.reason)
-    late = kind_of(WORKLOAD, ready).judge_set_up(make_ended(timed_out=True))
+    late = ready.judge_set_up(make_ended(timed_out=True), 20)
     assert late.state is State.TIMED_OUT
     assert re.match("set-up: 'status' .* 20 s$", late.reason)
 
@@ -155,11 +159,6 @@ def test_the_launcher_pins_and_discards_as_the_benchmark_says(
 def test_the_launcher_starts_some_at_once_and_evicts_as_it_is_asked() -> None:
     plain, cold = make_benchmark(command=["-c", "pass"]), make_benchmark(cold=True)
     assert options_of(plain, 12)[:2] == ["--parallel", "12"]
-    assert "--parallel" not in options_of(plain)
     assert options_of(cold) == ["--evict", "/usr/local"]
-
-
-def test_the_output_of_a_command_is_kept_only_where_it_is_looked_at() -> None:
-    benchmark = make_benchmark(command=["-c", "pass"])
-    assert "--discard-stdout" in options_of(benchmark)
-    assert "--discard-stdout" not in options_of(benchmark, keeps_output=True)
+    # The output of a command is kept only where it is looked at.
+    assert options_of(plain, keeps_output=True) == []

@@ -330,5 +330,5 @@ def test_tests_are_started_in_a_new_container_each_time_and_not_tried_before() -
 
 def test_a_container_without_memory_is_told_of_its_own_limit() -> None:
     work = workload(Checks(test="true"))
-    outcome, _ = kind_of(work, work.benchmarks[0]).judge(replace(make_ended(exit_code=137), out_of_memory=True))
+    outcome, _ = kind_of(work, work.benchmarks[0]).judge(replace(make_ended(exit_code=137), out_of_memory=True), 1)
     assert "--memory" in outcome.reason

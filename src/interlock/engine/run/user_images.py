@@ -165,8 +165,9 @@ def _build(
     return UserImage(image_id, duration_s, made["Size"], _content_hash(made), left)
 
 
-# The settings of an image that change what it does. Labels are left out, because they name the trial.
-SETTINGS = ("Cmd", "Entrypoint", "Env", "User", "WorkingDir", "ExposedPorts", "Volumes", "StopSignal")
+# The settings of an image that change what it does: the engine runs a health check beside the service, whose CPU time
+# it takes. Labels are left out, because they name the trial.
+SETTINGS = ("Cmd", "Entrypoint", "Env", "User", "WorkingDir", "ExposedPorts", "Volumes", "StopSignal", "Healthcheck")
 
 
 def _content_hash(made: Mapping[str, Any]) -> str:

@@ -98,9 +98,7 @@ class Command(Kind):
     def run_of(self, result: Result) -> pyperf.Run | None:
         return command_run(self.workload, self.benchmark, result.costs, result.track.take, self.units)
 
-    def judge(
-        self, ended: Ended, deadline_s: float | None = None, *, may_idle: bool = False
-    ) -> tuple[Outcome, ProgramOutput | None]:
+    def judge(self, ended: Ended, deadline_s: float, *, may_idle: bool = False) -> tuple[Outcome, ProgramOutput | None]:
         return self._judge_command(ended, deadline_s), None
 
     def read(self, stdout: str) -> ProgramOutput | None:

@@ -241,13 +241,8 @@ class Kind(ABC):
 
     # What its processes say.
 
-    def judge(
-        self, ended: Ended, deadline_s: float | None = None, *, may_idle: bool = False
-    ) -> tuple[Outcome, ProgramOutput | None]:
-        """Return the outcome of a process and a program's report; with `may_idle` it may have done no work.
-
-        `deadline_s`: what it had instead of the benchmark's deadline.
-        """
+    def judge(self, ended: Ended, deadline_s: float, *, may_idle: bool = False) -> tuple[Outcome, ProgramOutput | None]:
+        """Return the outcome of a process and a program's report; with `may_idle` it may have done no work."""
         outcome = self._judge_end(ended, deadline_s)
         if outcome.state is not State.OK:
             return outcome, None
@@ -266,14 +261,14 @@ class Kind(ABC):
     def read(self, stdout: str) -> ProgramOutput | None:
         """Return what a process reports, None of one that has nothing to report; WorkloadError if it should have."""
 
-    def judge_set_up(self, ended: Ended, deadline_s: float | None = None) -> Outcome:
+    def judge_set_up(self, ended: Ended, deadline_s: float) -> Outcome:
         """Return the outcome of the benchmark's set-up."""
         outcome = self._judge_command(ended, deadline_s)
         if outcome.state is State.OK:
             return outcome
         return outcome.model_copy(update={"reason": f"set-up: {outcome.reason}"})
 
-    def _judge_command(self, ended: Ended, deadline_s: float | None) -> Outcome:
+    def _judge_command(self, ended: Ended, deadline_s: float) -> Outcome:
         """Return the outcome of what is run as it stands, with options of the interpreter that it may lack."""
         if ended.exit_code != 0 and not ended.took_sandbox:
             first, last = ended.stderr.strip().partition("\n")[0], self.last_words(ended)
@@ -283,11 +278,10 @@ class Kind(ABC):
                 return Outcome(state=State.UNSUPPORTED, reason=last.removeprefix(CANNOT))
         return self._judge_end(ended, deadline_s)
 
-    def _judge_end(self, ended: Ended, deadline_s: float | None) -> Outcome:
+    def _judge_end(self, ended: Ended, deadline_s: float) -> Outcome:
         name = self.benchmark.name or self.workload.program  # which is asked for its benchmarks
         if ended.timed_out:
-            limit_s = deadline_s or self.workload.deadline_of(self.benchmark)
-            return Outcome(state=State.TIMED_OUT, reason=f"'{name}' did not end within {limit_s:g} s")
+            return Outcome(state=State.TIMED_OUT, reason=f"'{name}' did not end within {deadline_s:g} s")
         if ended.out_of_memory:
             return Outcome(state=State.FAILED, reason=f"'{name}' ran out of memory: {self.memory}")
         if ended.flooded:

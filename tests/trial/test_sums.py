@@ -1,0 +1,32 @@
+"""Whether the environment of a trial is what it was is seen without its values, which may be secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.errors import StoreError
+from interlock.trial.sums import KEY_FILE, keyed_sum
+
+
+def test_equal_values_have_an_equal_sum_and_others_or_those_of_other_names_have_not(tmp_path: Path) -> None:
+    """A trial that was resumed with another value of --env measured another service in its second half."""
+    cache = tmp_path / "a/cache"
+    first = keyed_sum({"WORKERS": "2", "TOKEN": "x"}, cache)
+    assert keyed_sum({"TOKEN": "x", "WORKERS": "2"}, cache) == first
+    for other in ({"WORKERS": "4", "TOKEN": "x"}, {"WORKERS": "2"}, {"WORKER": "2", "TOKEN": "x"}):
+        assert keyed_sum(other, cache) != first
+
+
+def test_nobody_can_try_values_who_has_not_the_key_of_this_machine(tmp_path: Path) -> None:
+    sums = {keyed_sum({"PASSWORD": "1234"}, tmp_path / name) for name in ("here", "there")}
+    assert len(sums) == 2
+    assert (tmp_path / "here" / KEY_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_key_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError) as caught:
+        keyed_sum({"A": "b"}, tmp_path / "file/cache")
+    assert caught.value.file == str(tmp_path / "file/cache" / KEY_FILE)
