@@ -158,6 +158,20 @@ def test_an_unknown_variant_is_answered_with_the_nearest_one_alone(run: Run, wor
 
 
 @pytest.mark.parametrize(
+    ("words", "beginning"),
+    [
+        ("matrix --baseline nothing", "error: --baseline: "),
+        ("matrix --resume variants/keys", "error: --resume: there is no experiment.json in variants/keys"),
+        ("train nothing", "error: no variant 'nothing' follows a profile"),
+    ],
+)
+def test_what_is_typed_wrong_is_named_before_an_engine_is_asked_for(run: Run, words: str, beginning: str) -> None:
+    """The option was left out, a folder was called a name that is not valid, and the engine was asked first."""
+    code, said = run(*words.split())
+    assert (code, said[: len(beginning)]) == (2, beginning)
+
+
+@pytest.mark.parametrize(
     ("words", "named"),
     [
         (["--variants", "cpython-2.7+quick"], ["cpython-2.7", "'quick'", "waking-sem-post", "pth-preload"]),

@@ -63,7 +63,7 @@ def settings_from(
     )
     if options.baseline is None:
         return asked
-    require_known(known.variants, options.baseline, "variant")
+    require_known(known.variants, options.baseline, "variant", "--baseline")
     return asked.with_baseline(options.baseline)
 
 
@@ -114,16 +114,26 @@ def resumed_place(
 ) -> tuple[str | None, Path | None]:
     """Return the name of the experiment to go on with and the folder of results, from its name or its folder.
 
-    `record` is the file that marks its folder. UsageError for a name that no folder can have, or --resume with --name.
+    `record` is the file that marks its folder. UsageError for a folder without it, or --resume with --name.
     """
     store.require_name(name)
     if named is not None and (Path(named) / record).is_file():
         folder = Path(named).resolve()
         named, results = folder.name, folder.parent
+    if named is not None and Path(named).name != named:
+        raise UsageError(key="--resume", found=f"there is no {record} in {named}", todo="Name a folder that has one.")
     store.require_name(named, "--resume")
     if named and name:
         raise UsageError(key="--name", found="is not for --resume", todo="Leave out one of them.")
     return named, results
+
+
+def require_begun(results: Path, name: str, record: str = EXPERIMENT_FILE) -> None:
+    """Raise UsageError if no experiment of this name has begun in this folder; one further below has to be named."""
+    if not (results / name / record).is_file():
+        below = {path.parent.name: path.parent for depth in ("*/*", "*") for path in results.glob(f"{depth}/{record}")}
+        todo = f"Name its folder: {below[name]}" if name in below else nearest(name, below)
+        raise UsageError(key="--resume", found=f"there is no experiment '{name}' in {results}", todo=todo)
 
 
 def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
@@ -131,9 +141,7 @@ def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
 
     UsageError if it is missing, still running, complete, or was begun by another command or on another machine.
     """
-    if not (results / name / EXPERIMENT_FILE).is_file():
-        todo = nearest(name, [folder.name for folder in store.experiments_below(results)])
-        raise UsageError(key="--resume", found=f"there is no experiment '{name}' in {results}", todo=todo)
+    require_begun(results, name)
     if not store.recover(results / name):
         raise UsageError(key="--resume", found=f"{name} is being measured", todo="Wait for its end.")
     began = store.read_experiment(results / name).model_copy(update={"name": name})
