@@ -24,7 +24,7 @@ from interlock.results import store
 from interlock.results.experiments import Outcome, State
 from interlock.results.profiles import CellProfile
 from tests.apart import command
-from tests.builders import ROOT, edit, make_cell, make_experiment, make_profile
+from tests.builders import ROOT, Entry, edit, make_cell, make_experiment, make_profile
 from tests.cli.conftest import Run
 
 PARAMETERS = [(name, parameter) for name in COMMANDS for parameter in load_command(name).params]
@@ -277,6 +277,16 @@ def test_without_an_engine_building_ends_in_one_line_and_no_traceback(project: P
     assert "(No such file or directory)" in done.stderr  # the system's own words
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--verify", "--cache-from=localhost:1/team"])
+@pytest.mark.usefixtures("run")
+def test_an_option_that_is_of_images_is_refused_before_anything_is_planned_without_them(
+    entry: Entry, option: str
+) -> None:
+    """Hours of building were announced first, and with --dry-run nothing else was."""
+    code, out, said = entry("build", "cpython-3.13", "--engine", "host", "--as-root", "--dry-run", option)
+    assert (code, out, said.partition(": unsupported")[0]) == (2, "", f"error: {option.partition('=')[0]}")
 
 
 NEED_CONTAINERS = (
