@@ -21,14 +21,7 @@ from interlock.cli import announcing, progress
 from interlock.cli.announcing import DryRun
 from interlock.cli.choosing import choose_engine, lead_to
 from interlock.cli.main import REFERENCE, reference_page
-from interlock.cli.options import (
-    AsRoot,
-    Engine,
-    Variants,
-    console,
-    open_clone,
-    open_project,
-)
+from interlock.cli.options import AsRoot, Engine, Variants, console, open_clone, open_project
 from interlock.engine import protocol, publishing, pulling
 from interlock.engine import registry as registries
 from interlock.engine.build import contract
