@@ -41,7 +41,7 @@ from interlock.catalog.types import split_label
 from interlock.cli import main, progress
 from interlock.cli.images import build_options
 from interlock.cli.options import console, open_project, split_names
-from interlock.cli.pick import PickOptions
+from interlock.cli.pick_options import PickOptions
 from interlock.engine import machine
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.names import find_tagged
