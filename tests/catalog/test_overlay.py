@@ -90,12 +90,12 @@ def test_a_slip_in_tables_of_ones_own_is_reported_of_ones_own_file(service: Path
 
 
 def test_claims_of_ones_own_are_read_besides_those_that_are_installed(service: Path) -> None:
-    shipped = catalogs.load_claims(ROOT)
+    shipped = [*catalogs.load_claims(ROOT).claims.values()]
     text = (ROOT / "workloads/claims.toml").read_text()
     claim = text[text.index(f"[claims.{shipped[0].name}]") :].partition("\n\n")[0]
     own = claim.replace(shipped[0].name, "mine").replace('source = "gnu-pth"', 'source = "ours"')
     put(service, "workloads/claims.toml", f'[sources.ours]\nauthor = "a"\ntitle = "b"\ndate = "2026"\n{own}\n')
-    known = catalogs.load_claims_file(ProjectPaths.find().root)
+    known = catalogs.load_claims(ProjectPaths.find().root)
     assert known.claims.keys() == {*(one.name for one in shipped), "mine"}
     assert known.claims["mine"].source.author == "a"
 

@@ -409,11 +409,11 @@ def test_the_modules_that_are_linked_into_the_interpreter_are_named_where_there_
     assert "for module in" not in rendered(make_variant())["build.sh"]
 
 
-def tables() -> dict[str, Any]:
+def tables(folder: str) -> dict[str, Any]:
     return {
         path.stem: tomllib.loads(path.read_text(encoding="utf-8"))
-        for path in sorted((ROOT / "variants").glob("*.toml"))
-        if f"variants/{path.name}" not in TABLES
+        for path in sorted((ROOT / folder).glob("*.toml"))
+        if f"{folder}/{path.name}" not in TABLES
     }
 
 
@@ -427,12 +427,15 @@ def test_a_schema_describes_every_table_and_key(path: str) -> None:
     assert [(name, key) for name, key in keys if not tables[name]["properties"][key].get("description")] == []
 
 
-def test_the_schema_of_workloads_admits_every_file_and_refuses_a_slip_in_it() -> None:
-    validator = jsonschema.Draft202012Validator(json.loads(files()["workloads/workload.schema.json"]))
-    for name in known_catalog().workloads:
-        table = tomllib.loads((ROOT / f"workloads/{name}.toml").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("folder", ["variants", "workloads"])
+def test_a_schema_admits_every_file_and_refuses_a_slip_in_it(folder: str) -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(files()[f"{folder}/{folder[:-1]}.schema.json"]))
+    assert not {"name", "shared_build"} & validator.schema["properties"].keys(), "they are not the file's to say"
+    for name, table in tables(folder).items():
         assert [error.message for error in validator.iter_errors(table)] == [], name
         assert not validator.is_valid({**table, "colour": "red"}), name
+        for required in {"summary", "support"} & table.keys():
+            assert not validator.is_valid({key: table[key] for key in table.keys() - {required}}), name
 
 
 @pytest.mark.parametrize(
@@ -450,15 +453,6 @@ def test_the_schema_admits_of_the_keys_of_workers_what_can_be_read(keys: dict[st
     table = tomllib.loads((ROOT / "workloads/locks.toml").read_text(encoding="utf-8"))
     benchmark = {"name": "pure-{workers}", "metric": {"label": "tasks/s", "scale": 1}, **keys}
     assert validator.is_valid({**table, "benchmarks": [benchmark]}) is admitted
-
-
-def test_the_schema_admits_every_variants_file_and_refuses_a_slip_in_it() -> None:
-    validator = jsonschema.Draft202012Validator(json.loads(files()["variants/variant.schema.json"]))
-    assert not {"name", "shared_build"} & validator.schema["properties"].keys(), "they are not the file's to say"
-    for name, table in tables().items():
-        assert [error.message for error in validator.iter_errors(table)] == [], name
-        assert not validator.is_valid({**table, "colour": "red"}), name
-        assert not validator.is_valid({key: value for key, value in table.items() if key != "support"}), name
 
 
 # What Makefile.pre.in of 3.4, of 3.11 and of 3.15 says, and what must stay.

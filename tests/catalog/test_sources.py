@@ -30,7 +30,6 @@ def make_tables(channels: dict[str, list[str]] | None = None, **named: dict[str,
 
 def test_a_channel_names_its_releases_and_a_source_itself() -> None:
     known = sources.parse(Path(), make_tables())
-
     assert [one.version for one in known.releases("3.13")] == ["3.13.18", "3.13.15"]
     assert [one.version for one in known.releases("3.13.9")] == ["3.13.9"]
     assert known.releases("3.99") == []
@@ -38,7 +37,6 @@ def test_a_channel_names_its_releases_and_a_source_itself() -> None:
 
 def test_a_source_with_another_name_says_its_version() -> None:
     known = sources.parse(Path(), make_tables(**{"fork-3.9": make_fork(version="3.9.10")}))
-
     assert known.sources["fork-3.9"].version == "3.9.10"
 
 
@@ -74,7 +72,6 @@ REFUSED = [
 def test_what_contradicts_itself_is_refused(tables: dict[str, Any], found: str) -> None:
     with pytest.raises(CatalogError) as error:
         sources.parse(Path(), tables)
-
     assert found in error.value.found
     assert error.value.file == "variants/sources.toml"
 
@@ -82,7 +79,6 @@ def test_what_contradicts_itself_is_refused(tables: dict[str, Any], found: str) 
 def test_an_error_names_the_source_and_its_key() -> None:
     with pytest.raises(CatalogError) as error:
         sources.parse(Path(), make_tables(x=make_fork(sha256="ff")))
-
     assert error.value.key == "sources.x.sha256"
 
 
@@ -98,9 +94,7 @@ def test_a_user_adds_sources_and_replaces_channels_by_name(tmp_path: Path) -> No
     for folder, version in ((tmp_path, "3.13.15"), (tmp_path / "own", "3.13.20")):
         (folder / "variants").mkdir(parents=True)
         (folder / "variants/sources.toml").write_text(text.format(version, SUM))
-
     known = sources.load(tmp_path)
-
     assert [one.version for one in known.releases("3.13")] == ["3.13.20"]
     assert known.sources.keys() == {"3.13.15", "3.13.20"}
 
@@ -108,6 +102,5 @@ def test_a_user_adds_sources_and_replaces_channels_by_name(tmp_path: Path) -> No
 def test_a_name_that_does_not_exist_is_told_with_the_nearest() -> None:
     with pytest.raises(CatalogError) as error:
         sources.parse(Path(), make_tables()).require("3.31", "variants/x.toml", "source")
-
     assert error.value.file == "variants/x.toml"
     assert "3.13" in error.value.todo

@@ -23,9 +23,7 @@ from interlock.catalog.types import (
     slug,
     split_label,
 )
-from tests.builders import (
-    make_variant,
-)
+from tests.builders import make_variant
 
 SHELL_WORDS = ["", "--with-pth", "-std=gnu89 -O2", "-L$PREFIX/lib -Wl,-rpath,$PREFIX/lib", "it's"]
 ACTED_ON = ['a"b', "a\\b", "a`id`", "$(id)", "${PREFIX}", "$HOME", "$", "a\nb", "a\0b", "a\x1b[2J", "$PREFIX$(id)"]

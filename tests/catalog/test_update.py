@@ -193,21 +193,20 @@ def test_a_release_that_is_listed_but_not_there_yet_gives_way_to_the_newest_that
 
 
 @pytest.mark.parametrize(
-    "forged",
+    ("forged", "signature"),
     [
-        pytest.param({"signer": "stranger"}, id="another key"),
-        pytest.param({"signed": b"another file"}, id="a good signature of another file"),
+        pytest.param({"signer": "stranger"}, None, id="another key"),
+        pytest.param({"signed": b"another file"}, None, id="a good signature of another file"),
+        pytest.param({}, b"[GNUPG:] VALIDSIG ABC 2026-01-01 1\n", id="none"),
     ],
 )
-def test_a_forged_release_is_refused(world: Playing, run: Runs, forged: dict[str, Any]) -> None:
+def test_a_forged_release_is_refused(
+    world: Playing, run: Runs, forged: dict[str, Any], signature: bytes | None
+) -> None:
+    file = "/ftp/3.13.18/Python-3.13.18.tar.xz.asc"
     world.release("3.13.18", **forged)
-    assert refusal(run).key.endswith("/3.13.18/Python-3.13.18.tar.xz.asc")
-
-
-def test_a_signature_that_is_none_is_refused(world: Playing, run: Runs) -> None:
-    world.release("3.13.18")
-    world.served["/ftp/3.13.18/Python-3.13.18.tar.xz.asc"] = b"[GNUPG:] VALIDSIG ABC 2026-01-01 1\n"
-    refusal(run)
+    world.served[file] = signature or world.served[file]
+    assert refusal(run).key.endswith(file)
 
 
 def test_a_sum_on_which_upstream_and_debian_disagree_is_refused(world: Playing, run: Runs) -> None:
@@ -405,36 +404,24 @@ def test_a_release_that_is_signed_with_sigstore_is_taken(world: Playing, run: Ru
     assert release["sigstore"] == dict(zip(("identity", "issuer"), MANAGER, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("data", "identity", "issuer"),
-    [
-        pytest.param(b"another file", *MANAGER, id="another file"),
-        pytest.param(None, "stranger@example.org", MANAGER[1], id="another signer"),
-        pytest.param(None, MANAGER[0], "https://other.example", id="another issuer"),
-    ],
-)
-def test_a_forged_bundle_is_refused(
-    world: Playing, run: Runs, own_sigstore: OwnSigstore, data: bytes | None, identity: str, issuer: str
-) -> None:
-    real = world.release("3.14.2")
-    bundle = own_sigstore.sign(real if data is None else data, identity, issuer)
-    world.served["/ftp/3.14.2/Python-3.14.2.tar.xz.sigstore"] = bundle
-    assert refusal(run, "3.14").key.endswith(".sigstore")
+# Each makes a bundle of sigstore for a release's file, by the sigstore that is trusted or by another.
+FORGED: dict[str, Callable[[OwnSigstore, bytes], bytes]] = {
+    "another file": lambda own, _: own.sign(b"another file", *MANAGER),
+    "another signer": lambda own, data: own.sign(data, "stranger@example.org", MANAGER[1]),
+    "another issuer": lambda own, data: own.sign(data, MANAGER[0], "https://other.example"),
+    "another sigstore": lambda _, data: OwnSigstore().sign(data, *MANAGER),
+    "nothing": lambda *_: b"",
+    "no bundle": lambda *_: b"{}",
+    "nested brackets": lambda *_: b"[" * 100_000,
+    "no text": lambda *_: b"\xff",
+}
 
 
-@pytest.mark.parametrize("bundle", [b"", b"{}", b"[" * 100_000, b"\xff"])
-@pytest.mark.usefixtures("own_sigstore")
-def test_a_bundle_that_is_none_is_refused(world: Playing, run: Runs, bundle: bytes) -> None:
-    world.release("3.14.2")
-    world.served["/ftp/3.14.2/Python-3.14.2.tar.xz.sigstore"] = bundle
-    refusal(run, "3.14")
-
-
-@pytest.mark.usefixtures("own_sigstore")
-def test_a_bundle_of_another_sigstore_is_refused(world: Playing, run: Runs) -> None:
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_bundle_is_refused(world: Playing, run: Runs, own_sigstore: OwnSigstore, name: str) -> None:
     data = world.release("3.14.2")
-    world.served["/ftp/3.14.2/Python-3.14.2.tar.xz.sigstore"] = OwnSigstore().sign(data, *MANAGER)
-    refusal(run, "3.14")
+    world.served["/ftp/3.14.2/Python-3.14.2.tar.xz.sigstore"] = FORGED[name](own_sigstore, data)
+    assert refusal(run, "3.14").key.endswith(".sigstore")
 
 
 NEW, NEWER = "sha256:" + "5" * 64, "sha256:" + "6" * 64

@@ -12,11 +12,7 @@ from pydantic import ValidationError
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.workloads import Metric, Workload, expand_workers
-from tests.builders import (
-    ROOT,
-    make_benchmark,
-    make_workload,
-)
+from tests.builders import ROOT, make_benchmark, make_workload
 
 
 def test_an_inverse_metric_shows_the_scale_divided_by_the_time() -> None:

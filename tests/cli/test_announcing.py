@@ -64,14 +64,17 @@ def test_with_quiet_nothing_is_said_but_the_plan_of_a_dry_run_which_is_its_answe
         assert ("builds a" in printed.out, "builds a" in printed.err) == (in_out, not in_out)
 
 
-def test_the_plan_of_a_dry_run_is_said_with_json_too(
-    entry: Entry, project: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [("--try --json", 0, "Dockerfile"), ("--try --quiet", 0, "Dockerfile"), ("", 2, "--dry-run")],
+)
+def test_a_dry_run_of_a_swap_is_of_its_try_and_said_with_json_too(
+    entry: Entry, project: Path, monkeypatch: pytest.MonkeyPatch, words: str, code: int, said: str
 ) -> None:
     monkeypatch.chdir(project)
     (project / "Dockerfile").write_text("FROM python:3.13-slim\n", encoding="utf-8")
-    for option in ("--json", "--quiet"):
-        code, _, err = entry("swap", "--to", "cpython-3.14", "--try", "--dry-run", option)
-        assert (code, "Dockerfile" in err) == (0, True)
+    ended, _, err = entry("swap", "--to", "cpython-3.14", "--dry-run", *words.split())
+    assert (ended, said in err) == (code, True)
 
 
 def test_what_cannot_be_built_here_is_in_no_plan(tmp_path: Path) -> None:
@@ -100,16 +103,6 @@ def test_builds_have_minutes_by_what_was_learned_here_and_disk_by_the_projects_r
     assert "100 MB" in building(paths, known("ab"), ["a"])
     assert "300 MB" in building(paths, known("abc"), ["a", "b"])
     assert "450 MB" in building(paths, known("abc"), ["a", "b", "c"])
-
-
-def test_a_swap_without_a_try_has_nothing_to_announce(
-    entry: Entry, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(project)
-    (project / "Dockerfile").write_text("FROM python:3.13-slim\n", encoding="utf-8")
-    code, _, err = entry("swap", "--to", "cpython-3.14", "--dry-run")
-    assert code == 2
-    assert "--dry-run" in err
 
 
 def test_a_folder_that_takes_no_results_is_found_before_anything_is_built(tmp_path: Path) -> None:

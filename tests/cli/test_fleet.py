@@ -139,11 +139,13 @@ class TestResume:
         assert (again[0].folder / FLEET_FILE).read_bytes() == before
 
 
-@pytest.mark.parametrize(("option", "value"), [("--rounds", "9"), ("--workloads", "startup"), ("--engine", "docker")])
+@pytest.mark.parametrize(
+    ("option", "value"), [("--rounds", "9"), ("--workloads", "startup"), ("--engine", "docker"), ("--resume", "g")]
+)
 def test_a_fleet_goes_on_as_it_began_and_an_option_that_contradicts_is_named(
     entry: Entry, monkeypatch: pytest.MonkeyPatch, project: Path, tmp_path: Path, option: str, value: str
 ) -> None:
-    """Of these only the engine was looked at; the others did nothing."""
+    """Of these only the engine was looked at; of one that never began the file was to be restored."""
     monkeypatch.chdir(project)
     inventory = tmp_path / "inventory.json"
     inventory.write_text(json.dumps({"all": {"hosts": {"ash": {}}}}))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from rich.text import Text
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from interlock.cli import machine, main
 from interlock.cli.options import PlainConsole
@@ -81,20 +81,23 @@ class LeftToAnEngine:
         self.cleaned.append(owner)
 
 
+def cleaned(monkeypatch: pytest.MonkeyPatch, engine: LeftToAnEngine, *words: str) -> Result:
+    monkeypatch.setattr(left_behind, "engines", lambda _: ([engine], ""))
+    return CliRunner().invoke(main.app, ["clean", *words])
+
+
 def test_clean_looks_again_for_what_the_engine_was_still_making(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(machine, "IN_FLIGHT_S", 0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     busy = LeftToAnEngine({"a-1": Life.DEAD, "b-1": Life.LIVING}, {"a-1": Life.DEAD, "b-1": Life.LIVING})
-    monkeypatch.setattr(left_behind, "engines", lambda _: ([busy], ""))
-    done = CliRunner().invoke(main.app, ["clean"])
+    done = cleaned(monkeypatch, busy)
     assert done.exit_code == 0, done.output
     assert busy.cleaned == ["a-1", "a-1"]
     assert done.output.count("removed a-1") == 1
     idle = LeftToAnEngine({"b-1": Life.LIVING})
-    monkeypatch.setattr(left_behind, "engines", lambda _: ([idle], ""))
-    assert CliRunner().invoke(main.app, ["clean"]).exit_code == 0
+    assert cleaned(monkeypatch, idle).exit_code == 0
     assert idle.cleaned == []
 
 
@@ -113,8 +116,7 @@ def test_clean_removes_what_a_killed_run_left_in_memory_although_its_cache_is_go
 
 
 def test_clean_refuses_a_name_that_nothing_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(left_behind, "engines", lambda _: ([LeftToAnEngine({"b-1": Life.DEAD})], ""))
-    done = CliRunner().invoke(main.app, ["clean", "nosuch"])
+    done = cleaned(monkeypatch, LeftToAnEngine({"b-1": Life.DEAD}), "nosuch")
     assert isinstance(done.exception, UsageError)
     assert "nosuch" in done.exception.found
 
@@ -123,8 +125,7 @@ def test_clean_refuses_a_name_that_nothing_has(monkeypatch: pytest.MonkeyPatch) 
 def test_what_clean_could_not_end_is_not_to_be_ended_by_the_same_command(
     monkeypatch: pytest.MonkeyPatch, words: list[str], shows_end: bool
 ) -> None:
-    monkeypatch.setattr(left_behind, "engines", lambda _: ([LeftToAnEngine({"b-1": Life.LIVING})], ""))
     monkeypatch.setattr(left_behind, "end_processes", lambda *_: [])
-    done = CliRunner().invoke(main.app, ["clean", *words])
+    done = cleaned(monkeypatch, LeftToAnEngine({"b-1": Life.LIVING}), *words)
     assert isinstance(done.exception, UsageError)
     assert ("interlock clean --end b" in done.exception.todo) == shows_end

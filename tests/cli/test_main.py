@@ -24,7 +24,7 @@ from interlock.results import store
 from interlock.results.experiments import Outcome, State
 from interlock.results.profiles import CellProfile
 from tests.apart import command
-from tests.builders import ROOT, edit, make_cell, make_experiment, make_profile
+from tests.builders import ROOT, Entry, edit, make_cell, make_experiment, make_profile
 from tests.cli.conftest import Run
 
 PARAMETERS = [(name, parameter) for name in COMMANDS for parameter in load_command(name).params]
@@ -70,7 +70,7 @@ def test_the_list_of_commands_says_what_the_command_itself_says_first(name: str)
     assert str(load_command(name).help).splitlines()[0] == COMMANDS[name].help
 
 
-HEAVY = ("docker", "numpy", "pandas", "scipy", "pydantic")
+HEAVY = ("docker", "jinja2", "numpy", "pandas", "psutil", "pydantic", "scipy")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["pick", "--help"], ["version", "--help"]])
@@ -155,6 +155,20 @@ def test_an_unknown_variant_is_answered_with_the_nearest_one_alone(run: Run, wor
     assert "'cpython-3.9'" in said
     assert "pypy" not in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "beginning"),
+    [
+        ("matrix --baseline nothing", "error: --baseline: "),
+        ("matrix --resume variants/keys", "error: --resume: there is no experiment.json in variants/keys"),
+        ("train nothing", "error: no variant 'nothing' follows a profile"),
+    ],
+)
+def test_what_is_typed_wrong_is_named_before_an_engine_is_asked_for(run: Run, words: str, beginning: str) -> None:
+    """The option was left out, a folder was called a name that is not valid, and the engine was asked first."""
+    code, said = run(*words.split())
+    assert (code, said[: len(beginning)]) == (2, beginning)
 
 
 @pytest.mark.parametrize(
@@ -260,13 +274,19 @@ def test_without_an_engine_building_ends_in_one_line_and_no_traceback(project: P
     assert done.returncode == 4
     assert done.stdout == ""
     assert done.stderr.startswith(f"error: {socket}: ")
+    assert "(No such file or directory)" in done.stderr  # the system's own words
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
 
 
-def test_the_reason_why_no_engine_answers_is_the_systems_own_words(run: Run) -> None:
-    _, said = run("build", "cpython-3.13", "--engine", "docker")
-    assert "(No such file or directory)" in said
+@pytest.mark.parametrize("option", ["--verify", "--cache-from=localhost:1/team"])
+@pytest.mark.usefixtures("run")
+def test_an_option_that_is_of_images_is_refused_before_anything_is_planned_without_them(
+    entry: Entry, option: str
+) -> None:
+    """Hours of building were announced first, and with --dry-run nothing else was."""
+    code, out, said = entry("build", "cpython-3.13", "--engine", "host", "--as-root", "--dry-run", option)
+    assert (code, out, said.partition(": unsupported")[0]) == (2, "", f"error: {option.partition('=')[0]}")
 
 
 NEED_CONTAINERS = (
@@ -432,5 +452,6 @@ def test_an_option_of_many_commands_is_explained_once_and_named_by_each() -> Non
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_has_a_section_with_all_its_options(name: str) -> None:
     section = main.reference_page().partition(f"\n### `interlock {name}`\n")[2].partition("\n### ")[0]
+    assert section
     options = [option for one in load_command(name).params for option in (*one.opts, *one.secondary_opts)]
     assert [option for option in options if option.startswith("-") and option not in re.split("[`, ]", section)] == []

@@ -188,17 +188,13 @@ def test_a_trial_is_given_what_the_folders_own_defaults_do_not_say(
     assert words == options
 
 
-def test_a_dockerfile_of_another_name_is_named_in_each_command_and_one_that_cannot_be_read_in_none(
-    tmp_path: Path,
-) -> None:
+def test_a_dockerfile_of_another_name_is_named_in_each_command(tmp_path: Path) -> None:
     """A folder with a Containerfile got `interlock trial .`, which finds no Dockerfile."""
     (tmp_path / "Containerfile").write_text("FROM a\n", encoding="utf-8")
     own = present(own_dockerfile(tmp_path))
     assert (own.file, own.options.split()[:2]) == ("Containerfile", ["--file", "Containerfile"])
     (tmp_path / "interlock.toml").write_text('[trial]\nfile = "Containerfile"\n', encoding="utf-8")
     assert "--file" not in present(own_dockerfile(tmp_path)).options
-    (tmp_path / "compose.yaml").write_text("a: [", encoding="utf-8")
-    assert own_dockerfile(tmp_path) is None
 
 
 def test_the_folders_own_file_that_asks_another_question_is_named(

@@ -118,9 +118,12 @@ def ready(monkeypatch: pytest.MonkeyPatch) -> Ready:
     return call
 
 
-def test_on_a_ready_machine_nothing_is_run_whatever_was_agreed(ready: Ready) -> None:
-    here = Machine([ANSWERS])
-    assert ready(here) is ANSWERS.containers
+@pytest.mark.parametrize(("checks", "agreed"), [([], True), ([TUNING], False)])
+def test_on_a_ready_machine_or_one_with_a_warning_that_nobody_agreed_to_mend_nothing_is_run(
+    ready: Ready, checks: list[MachineCheck], agreed: bool
+) -> None:
+    here = Machine([ANSWERS], checks=checks)
+    assert ready(here, agreed=agreed) is ANSWERS.containers
     assert here.playbooks == []
 
 
@@ -227,12 +230,6 @@ def test_a_user_without_rights_has_the_engine_that_answers_as_it_is(ready: Ready
     with pytest.raises(EngineError) as caught:
         ready(Machine([ANSWERS], checks=[BASE]), no_packages="no sudo")
     assert "--yes" not in str(caught.value)
-
-
-def test_a_warning_that_nobody_agreed_to_mend_stays_one(ready: Ready) -> None:
-    here = Machine([ANSWERS], checks=[TUNING])
-    assert ready(here, agreed=False) is ANSWERS.containers
-    assert here.playbooks == []
 
 
 @pytest.mark.parametrize(("answer", "count"), [(True, 2), (False, 0)])

@@ -122,9 +122,15 @@ def test_an_engine_that_the_environment_contradicts_is_told_with_the_variable(mo
 
 
 def test_an_experiment_that_does_not_exist_or_is_complete_cannot_be_resumed(run: Run, tmp_path: Path) -> None:
-    began = ended_experiment()
-    store.write_json(tmp_path / "r" / began.name / EXPERIMENT_FILE, began.model_copy(update={"unfinished": []}))
-    for name, said_of_it in (("2026-11-21-x", f"'{began.name}'"), (began.name, "is complete")):
+    """One further below was answered with 'Did you mean' its own name."""
+    began, below = ended_experiment(), tmp_path / "r/reference/2026-11-20-a"
+    for folder in (tmp_path / "r" / began.name, below):
+        store.write_json(folder / EXPERIMENT_FILE, began.model_copy(update={"unfinished": []}))
+    for name, said_of_it in (
+        ("2026-11-21-x", f"'{began.name}'"),
+        (began.name, "is complete"),
+        (below.name, f"Name its folder: {below}"),
+    ):
         code, said = run("matrix", "--resume", name, "--results", str(tmp_path / "r"))
         assert code == 2
         assert said_of_it in said

@@ -87,20 +87,17 @@ def test_what_is_neither_a_variant_nor_a_channel_is_bad_usage(command: Command) 
     assert "3.13" in said
 
 
-def test_where_neither_upstream_nor_debian_answers_the_exit_code_is_its_own(
-    command: Command, project: Path, world: Playing
+@pytest.mark.parametrize("is_forged", [False, True])
+def test_where_nobody_answers_or_an_index_is_forged_nothing_changes_and_the_exit_code_is_its_own(
+    command: Command, project: Path, world: Playing, is_forged: bool
 ) -> None:
     before = tree(project)
-    world.served.clear()
+    if is_forged:
+        world.debian("testing", {"3.13.100": "c" * 64}, signer="stranger")
+    else:
+        world.served.clear()
     for words in (["--check"], []):
         assert command(*words)[0] == 8
-    assert tree(project) == before
-
-
-def test_a_forged_index_changes_nothing(command: Command, project: Path, world: Playing) -> None:
-    world.debian("testing", {"3.13.100": "c" * 64}, signer="stranger")
-    before = tree(project)
-    assert command()[0] == 8
     assert tree(project) == before
 
 

@@ -26,6 +26,14 @@ def text_of(pick: Pick, width: int = 160) -> str:
     return printed(terminal(pick), width)
 
 
+def test_a_terminal_of_80_columns_shows_each_figure_and_word_of_the_ranking_whole() -> None:
+    """Intervals were broken over two lines, and the heading was cut."""
+    shown, wide = (re.findall(r"^\d\..*", text_of(make_pick(), width), re.MULTILINE) for width in (80, 160))
+    assert [line.split()[:6] for line in shown] == [line.split()[:6] for line in wide]
+    assert len(shown) == 3
+    assert "throughput" in text_of(make_pick(), 80)
+
+
 def words_of(pick: Pick) -> str:
     return " ".join(text_of(pick).split())
 

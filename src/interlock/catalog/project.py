@@ -12,7 +12,7 @@ from pathlib import Path
 
 from interlock import untrusted
 from interlock.catalog import trained
-from interlock.catalog.claims import Claim, ClaimsFile, Question, QuestionsFile
+from interlock.catalog.claims import ClaimsFile, Question, QuestionsFile
 from interlock.catalog.overlay import OwnFile, lay, own_files, own_folder
 from interlock.catalog.published import Published, load_published
 from interlock.catalog.reading import load_files, load_table, parse, read_sections, read_toml
@@ -197,16 +197,8 @@ def load(root: Path) -> Catalog:
     return catalog
 
 
-def load_claims(root: Path, file: Path | None = None) -> list[Claim]:
-    """Return the claims of `file`, or of the project in `root`, in their order.
-
-    Raises CatalogError for the first thing that is wrong, with its file and key.
-    """
-    return list(load_claims_file(root, file).claims.values())
-
-
-def load_claims_file(root: Path, file: Path | None = None) -> ClaimsFile:
-    """Return all that a file of claims says; CatalogError for the first thing that is wrong, with its file and key."""
+def load_claims(root: Path, file: Path | None = None) -> ClaimsFile:
+    """Return what `file`, or the project in `root`, says of claims; CatalogError for the first thing that is wrong."""
     data = read_toml(root, file) if file else read_sections(root, CLAIMS)
     return parse(root, file or root / CLAIMS, ClaimsFile, data)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import Variant
@@ -13,6 +13,7 @@ from interlock.errors import UsageError, nearest, require_known
 EVERYTHING = "all"
 # Stands for the names that are declared `core`.
 CORE = "core"
+WORDS = (EVERYTHING, CORE)
 
 
 def select_names(
@@ -71,6 +72,6 @@ def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None, key
     return list(dict.fromkeys(wanted or every))
 
 
-def word_for(chosen: list[str], every: list[str], core: list[str]) -> str:
-    """Return the word that stands for these names; empty if none does."""
-    return EVERYTHING if chosen == every else CORE if chosen == core else ""
+def word_for(chosen: list[str], select: Callable[[list[str]], list[str]]) -> str:
+    """Return the word for which `select` returns these names; empty if there is none."""
+    return next((word for word in WORDS if chosen == select([word])), "")

@@ -11,7 +11,7 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.images import build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.options import MatrixOptions, Results, console, open_clone, takes
 from interlock.cli.report import show_hosts
-from interlock.cli.settings import require_no_contradiction, resumed_place, settings_from
+from interlock.cli.settings import require_begun, require_no_contradiction, resumed_place, settings_from
 from interlock.engine import finding
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
@@ -43,6 +43,8 @@ def fleet_command(
     resume, results = resumed_place(resume, results, FLEET_FILE)
     paths, known = open_clone("and the hosts get their files from one")
     into = results or paths.results
+    if resume:
+        require_begun(into, resume, FLEET_FILE)
     hosts = read_inventory(file, paths.root)
     asked = settings_from(known, options, results)
     record = store.read_json(into / resume / FLEET_FILE, FleetRecord) if resume else None

@@ -21,15 +21,7 @@ from interlock.cli import announcing, progress
 from interlock.cli.announcing import DryRun
 from interlock.cli.choosing import choose_engine, lead_to
 from interlock.cli.main import REFERENCE, reference_page
-from interlock.cli.options import (
-    AsRoot,
-    Engine,
-    Variants,
-    VerifyKey,
-    console,
-    open_clone,
-    open_project,
-)
+from interlock.cli.options import AsRoot, Engine, Variants, console, open_clone, open_project
 from interlock.engine import protocol, publishing, pulling
 from interlock.engine import registry as registries
 from interlock.engine.build import contract
@@ -47,9 +39,6 @@ from interlock.results.experiments import Built, State, fallback_lines
 from interlock.results.files import write_atomically
 from interlock.results.json_documents import schema_texts
 
-RegistryOption = Annotated[
-    str, typer.Option("--registry", metavar="HOST[:PORT]/NAMESPACE", help="Registry and the namespace in it.")
-]
 Item = TypeVar("Item", Built, list[ImagePlan])
 
 
@@ -115,6 +104,10 @@ def build(
     names = selection.select_names(known.variants, variants, "variant")
     registry = parse_registry(cache_from, "--cache-from") if cache_from else None
     builder = choose_engine(paths, engine, as_root=as_root)
+    for_images = "--verify" if verify else "--cache-from" if cache_from else ""
+    if for_images and builder.cannot(protocol.Feature.IMAGES):
+        problem = "unsupported, because '--engine host' has no images"
+        raise UsageError(key=for_images, found=problem, todo=f"Leave out {for_images}.")
     options = replace(build_options(paths, force, registry), verifies=verify)
     began = time.monotonic()
     missing = names if force or verify else announcing.missing_of(builder, known, names, options)
@@ -276,7 +269,7 @@ def fail_on_failed_builds(built: list[Built], where: Sequence[str] = ()) -> None
 
 
 def push_command(
-    registry: RegistryOption,
+    registry: Annotated[str, typer.Option(metavar="HOST[:PORT]/NAMESPACE", help="Registry and the namespace in it.")],
     variants: Variants = None,
     force: Annotated[
         bool, typer.Option("--force", help="Push even if someone else moved the tag or pushed the same content.")
@@ -326,7 +319,9 @@ def pull_command(
         typer.Option(metavar="HOST[:PORT]/NAMESPACE", help="Registry of a team (default: what the project published)."),
     ] = None,
     variants: Variants = None,
-    verify: VerifyKey = None,
+    verify: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Cosign's public key: refuse images that it has not signed.")
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Pull variants: what the project published, or what a team pushed.

@@ -8,11 +8,10 @@ import inspect
 import io
 import json
 import os
-import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -312,52 +311,51 @@ REFERENCE_HEAD = """\
 # Commands
 
 `interlock COMMAND --help` (or `-h`) shows the same in a terminal. `interlock --install-completion` makes your shell
-complete commands and options.
-"""
+complete commands and options."""
 # An option that at least so many commands share is described once, above them.
 SHARED = 4
-# How Typer writes a command's usage, which is only of use if there are arguments, and an argument's type.
-USAGE = re.compile(r"\*\*Usage\*\*:\n\n```console\n\$ (interlock \w+ \[OPTIONS\])(.*)\n```\n\n")
-ARGUMENT = re.compile(r"^(\* `[^-`<][^`<]*) <[^`]*>`", re.MULTILINE)
-TITLES = re.compile(r"\*\*(?:Arguments|Options)\*\*:\n\n")
-BETWEEN = re.compile(r"(?<=\n)(\* .*)\n+(?=\* )")
 
 
 def reference_page() -> str:
     """Return the text of docs/cli.md."""
+    contexts = {name: typer.Context(load_command(name), info_name=f"interlock {name}") for name in COMMANDS}
+    described = {name: _described(context) for name, context in contexts.items()}
+    counts = Counter(line for lines in described.values() for line in lines if line.startswith("* `-"))
+    shared = sorted(line for line, count in counts.items() if count >= SHARED)
     panels: dict[str, list[str]] = {}
     for name, entry in COMMANDS.items():
         panels.setdefault(entry.panel, []).append(name)
     overview = [
         f"- {panel}: {', '.join(f'[`{name}`](#interlock-{name})' for name in names)}" for panel, names in panels.items()
     ]
-    texts = {name: _section(name) for name in COMMANDS}
-    lines = Counter(line for text in texts.values() for line in text.splitlines() if line.startswith("* `-"))
-    shared = sorted(line for line, count in lines.items() if count >= SHARED)
-    sections = [
-        part
-        for panel, names in panels.items()
-        for part in (f"## {panel}", *(_own(texts[name], shared) for name in names))
-    ]
-    head = [REFERENCE_HEAD.rstrip("\n"), "\n".join(overview), "## Options of many commands", "\n".join(shared)]
-    return "\n\n".join([*head, *sections]) + "\n"
+    parts = [REFERENCE_HEAD, "\n".join(overview), "## Options of many commands", "\n".join(shared)]
+    for panel, names in panels.items():
+        parts.append(f"## {panel}")
+        for name in names:
+            parts += _section(contexts[name], described[name], shared)
+    return "\n\n".join(parts) + "\n"
 
 
-def _section(name: str) -> str:
-    """Return a command's help and usage, with its arguments and options in one list."""
-    from typer.cli import get_docs_for_click  # noqa: PLC0415  a command line of its own
+def _described(context: typer.Context) -> list[str]:
+    """Return a line for each argument, without its type, and for each option but --help, which each command has."""
+    arguments, options = list[str](), list[str]()
+    for parameter in context.command.params:
+        names, text = parameter.get_help_record(context) or ("", "")
+        if isinstance(parameter, TyperOption):
+            options.append(f"* `{names}`: {text}")
+        else:
+            arguments.append(f"* `{names.partition(' <')[0]}`: {text}")
+    return arguments + options
 
-    command = load_command(name)
-    context = typer.Context(command, info_name=name)
-    text = get_docs_for_click(obj=command, ctx=context, indent=2, name=name, call_prefix="interlock")
-    text = USAGE.sub(lambda usage: f"`{usage[1]}{usage[2]}`\n\n" if usage[2] else "", text)
-    lines = [line for line in TITLES.sub("", text).splitlines() if not line.startswith("* `--help`")]
-    return BETWEEN.sub(r"\1\n", ARGUMENT.sub(r"\1`", "\n".join(lines))).rstrip()
 
-
-def _own(section: str, shared: Sequence[str]) -> str:
-    """Return a section with only the names of the options that many commands share."""
-    lines = section.splitlines()
-    names = [line.removeprefix("* ").partition(": ")[0] for line in lines if line in shared]
-    own = "\n".join(line for line in lines if line not in shared).rstrip()
-    return f"{own}\n\nAlso {', '.join(names)}." if names else own
+def _section(context: typer.Context, lines: Sequence[str], shared: Sequence[str]) -> Iterator[str]:
+    """Yield a command's heading, help, usage if it has arguments, and options: of shared ones only their names."""
+    yield f"### `{context.command_path}`"
+    yield context.command.help or ""
+    options, *arguments = context.command.collect_usage_pieces(context)
+    if arguments:
+        yield f"`{' '.join([context.command_path, options, *arguments])}`"
+    if own := [line for line in lines if line not in shared]:
+        yield "\n".join(own)
+    if names := [line.removeprefix("* ").partition(": ")[0] for line in lines if line in shared]:
+        yield f"Also {', '.join(names)}."

@@ -24,13 +24,7 @@ from interlock.cli.options import MatrixOptions, Results, console, given_version
 from interlock.cli.preparing import ready_machine
 from interlock.cli.progress import DecidedRows, Display, MeasureProgress
 from interlock.cli.report import refresh_report, write_report
-from interlock.cli.settings import (
-    require_no_contradiction,
-    resumed_place,
-    say_resumed,
-    settings_from,
-    unfinished,
-)
+from interlock.cli.settings import require_no_contradiction, resumed_place, say_resumed, settings_from, unfinished
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Engine, Feature
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure import noise

@@ -72,7 +72,6 @@ Quiet = Annotated[
 ]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed for the order (default: random).")]
-Profiled = Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")]
 Results = Annotated[
     Path | None,
     typer.Option(
@@ -89,10 +88,6 @@ OneExperiment = Annotated[
         metavar="EXPERIMENT",
         help="Experiment, by name or folder (default: your latest, else a shipped one).",
     ),
-]
-VerifyKey = Annotated[
-    str | None,
-    typer.Option("--verify", metavar="KEY", help="Cosign's public key: refuse images that it has not signed."),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Show everything (default: what fits forty lines).")]
 
@@ -119,7 +114,7 @@ class MatrixOptions:
         typer.Option(metavar="VARIANT", help="Variant that the report compares with (default: cpython-3.13)."),
     ] = None
     seed: Seed = None
-    profile: Profiled = True
+    profile: Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")] = True
     why: Annotated[bool, typer.Option("--why", help="Record where every profiled benchmark waits.")] = False
     engine: Engine = None
     as_root: AsRoot = False

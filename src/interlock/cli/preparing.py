@@ -46,7 +46,6 @@ class PreparationPlan:
     installs: Installation
     starts: bool = False  # whether Docker is started, now and at every boot
     tunes: bool = False
-    traces: bool = False
     rest: str = ""  # how long the rest takes at most
 
     @property
@@ -66,12 +65,6 @@ class PreparationPlan:
             yield "tunes the machine for timing (`pyperf system tune`) until the end"
         then = f"; then, if nothing is built yet: {self.rest}" if self.rest else ""
         yield f"uses {NAMES[self.engine]}, in about a minute and the time of the downloads{then}"
-
-    @property
-    def variables(self) -> dict[str, object]:
-        """Return the playbook's variables."""
-        engine = self.engine.value
-        return {"interlock_engine": engine, "interlock_tunes": self.tunes, "interlock_traces": self.traces}
 
 
 @contextmanager
@@ -163,12 +156,12 @@ class _Preparation:
         _fail_on_blocking(_shown(doctor.examine_host(self.paths.results, profiled=self.profiled)))
         return here
 
-    def _plan(self, engine: EngineName, names: Sequence[str], *, starts: bool, traces: bool) -> PreparationPlan:
+    def _plan(self, engine: EngineName, names: Sequence[str], *, starts: bool) -> PreparationPlan:
         """Return what has to be done to this machine for an engine that needs these packages."""
         tunes = any(check.by_playbook for check in doctor.examine_machine(self.paths.results))
         more = self._packages("tools", "tools_tuning") if tunes else []
         installs = system_packages.installation([*names, *more], recommended=engine is EngineName.PODMAN)
-        return PreparationPlan(engine, installs, starts, tunes, traces, self.rest)
+        return PreparationPlan(engine, installs, starts, tunes, self.rest)
 
     def _packages(self, role: str, *keys: str) -> list[str]:
         """Return the distribution's names of packages, from the file of the playbook's role; none if it has no file."""
@@ -192,20 +185,20 @@ class _Preparation:
         """
         if finding.why_no_packages():
             return False
-        plan = self._plan(engine, names, starts=starts, traces=traces)
+        plan = self._plan(engine, names, starts=starts)
         if not plan.changes or not _user_agrees(plan, self.agreed, dry_run=self.dry_run):
             return False
         before = system_packages.installed()
         if plan.tunes:
             self.undo.callback(_restore, self.paths.root)
         try:
-            ansible.play_here(self.paths.root, "host.yml", plan.variables)
+            said = {"interlock_engine": engine.value, "interlock_tunes": plan.tunes, "interlock_traces": traces}
+            ansible.play_here(self.paths.root, "host.yml", said)
         except FleetError as error:
             brought = sorted(system_packages.installed() - before)
             console.say(f"failed  {error}")
             if brought:
-                removal = system_packages.removal(brought)
-                console.say(f"failed  it had installed {len(brought)}; to undo: {removal}")
+                console.say(f"failed  it had installed {len(brought)}; to undo: {system_packages.removal(brought)}")
         return True
 
 

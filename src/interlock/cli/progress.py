@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from rich.console import Console, RenderableType
-from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.console import Console
+from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Column
+from rich.table import Column, Table
 from rich.text import Text
 
 from interlock.analysis.verdicts import Comparison, Verdict
@@ -51,18 +51,11 @@ class ProgressRow:
     done: int = 0
     total: int | None = None  # if set, a download or an upload has a bar
 
-
-class _Bar(ProgressColumn):
-    def render(self, task: Task) -> RenderableType:
-        row: ProgressRow = task.fields["row"]
-        return ProgressBar(row.total, row.done, BAR_WIDTH) if row.total else Text()
-
-
-class _Clock(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        row: ProgressRow = task.fields["row"]
-        about = f" of about {clock(row.expected_s)}" if row.expected_s else ""
-        return Text() if row.since is None else Text(f"{clock(time.monotonic() - row.since)}{about}")
+    @property
+    def taken(self) -> str:
+        """Return how long it has taken so far, and is expected to take; empty before its start."""
+        about = f" of about {clock(self.expected_s)}" if self.expected_s else ""
+        return "" if self.since is None else f"{clock(time.monotonic() - self.since)}{about}"
 
 
 class Display:
@@ -70,32 +63,36 @@ class Display:
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console, self._quiet = console, quiet
-        self._progress = _rows(console) if console.is_terminal else None
-        self._tasks: dict[str, TaskID] = {}
+        self._rows: dict[str, ProgressRow] = {}
+        self._live = Live(console=console, get_renderable=self._drawn, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> Display:
-        if self._progress:
-            self._progress.start()
+        if self._live:
+            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._progress:
-            self._progress.stop()
+        if self._live:
+            self._live.stop()
+
+    def _drawn(self) -> Table:
+        """Return the rows as they are drawn now, each with a name, a step, a bar and a clock."""
+        step = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+        table = Table.grid(Column(no_wrap=True), step, Column(), Column(no_wrap=True), padding=(0, 1), expand=True)
+        for row in list(self._rows.values()):  # a building thread may add one meanwhile
+            bar = ProgressBar(row.total, row.done, BAR_WIDTH) if row.total else ""
+            table.add_row(Text(row.name), Text(row.step), bar, Text(row.taken))
+        return table
 
     def show(self, status: str) -> None:
         """Show the work in progress, if there is one piece at a time."""
         self.set_row(STATUS, ProgressRow("", status))
 
     def set_row(self, key: str, row: ProgressRow) -> None:
-        if not self._progress:
-            return
-        if key not in self._tasks:
-            self._tasks[key] = self._progress.add_task(row.name, row=row)
-        self._progress.update(self._tasks[key], row=row)
+        self._rows[key] = row
 
     def remove_row(self, key: str) -> None:
-        if self._progress and key in self._tasks:
-            self._progress.remove_task(self._tasks.pop(key))
+        self._rows.pop(key, None)
 
     def log(self, line: str, style: str = "") -> None:
         if not self._quiet:
@@ -103,7 +100,7 @@ class Display:
 
     @property
     def redraws(self) -> bool:
-        return self._progress is not None
+        return self._live is not None
 
 
 def open_display(as_json: bool) -> Display:
@@ -122,21 +119,6 @@ class StepProgress:
     def __call__(self, variant: str, step: str) -> None:
         line = f"{self._verb:<7} {variant}  {step} | {clock(time.monotonic() - self._start)} elapsed"
         (self._display.show if self._display.redraws else self._display.log)(line)
-
-
-def _rows(console: Console) -> Progress:
-    one_line = Column(no_wrap=True)
-    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    return Progress(
-        TextColumn("{task.fields[row].name}", markup=False, table_column=one_line),
-        TextColumn("{task.fields[row].step}", markup=False, table_column=rest),
-        _Bar(),
-        _Clock(table_column=one_line),
-        console=console,
-        refresh_per_second=4,
-        transient=True,
-        expand=True,
-    )
 
 
 class BuildProgress:

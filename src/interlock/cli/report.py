@@ -191,10 +191,10 @@ def claims_command(
 
     Exits with 1 if the experiment shows no effect, or the opposite effect, for a required claim.
     """
-    published = project.load_claims(Path.cwd() if file else ProjectPaths.find().root, file)
+    published = project.load_claims(Path.cwd() if file else ProjectPaths.find().root, file).claims.values()
     folder = experiment_folder(experiment, results, as_json=as_json)
     contents = _contents(folder)
-    described, checked = contents.experiment, claims.evaluate(published, contents)
+    described, checked = contents.experiment, claims.evaluate([*published], contents)
     if as_json:
         sys.stdout.write(findings.as_json(described, checked) + "\n")
     elif markdown:
@@ -207,7 +207,7 @@ def claims_command(
 
 def reference_texts(paths: ProjectPaths) -> dict[str, str]:
     """Return the texts made from references and services, each reference's claims among them, by path."""
-    known, folders = project.load_claims_file(paths.root), store.experiments_in(paths.reference)
+    known, folders = project.load_claims(paths.root), store.experiments_in(paths.reference)
     loaded, published = [_contents(folder) for folder in folders], list(known.claims.values())
     judged = {contents.experiment.name: claims.evaluate(published, contents) for contents in loaded}
     texts = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from interlock.catalog import selection
 from interlock.catalog.project import Catalog
-from interlock.catalog.selection import CORE, EVERYTHING
+from interlock.catalog.selection import CORE
 from interlock.cli.options import ENGINE, MatrixOptions, console, parse_duration, split_names
 from interlock.engine import finding
 from interlock.engine.machine import facts
@@ -31,12 +31,16 @@ def settings_from(
     known: Catalog, options: MatrixOptions, results: Path | None = None, budget: str | None = None
 ) -> Settings:
     """Return the settings that the options alone ask for; UsageError for a name that does not exist."""
-    rows = split_names(options.variants) or [CORE]
-    labels = selection.select_labels(known.variants, rows, "--variants")
-    wanted = split_names(options.workloads) or [CORE]
-    benchmarks = selection.select_benchmarks(known.workloads, wanted, "--workloads")
-    names = [name.partition("/")[0] for name in wanted]
-    workloads = selection.select_names(known.workloads, names, "workload", "--workloads")
+
+    def labels_of(rows: list[str]) -> list[str]:
+        return selection.select_labels(known.variants, rows, "--variants")
+
+    def workloads_of(names: list[str]) -> list[str]:
+        return selection.select_names(known.workloads, names, "workload", "--workloads")
+
+    rows, wanted = split_names(options.variants) or [CORE], split_names(options.workloads) or [CORE]
+    labels, benchmarks = labels_of(rows), selection.select_benchmarks(known.workloads, wanted, "--workloads")
+    workloads = workloads_of([name.partition("/")[0] for name in wanted])
     least, limit = planned_rounds(options.quick, options.rounds)
     asked = Settings(
         quick=options.quick,
@@ -51,24 +55,14 @@ def settings_from(
         why=options.why,
         budget_s=parse_duration(budget, "--budget") if budget else None,
         # Named one by one, as for a fleet's hosts, they are measured as they are named, whatever word stands for them.
-        variants_word=selection.word_for(labels, *(selection.select_labels(known.variants, [word]) for word in WORDS))
-        if rows[0] in WORDS
-        else "",
-        workloads_word=""
-        if benchmarks
-        else selection.word_for(
-            workloads, *(selection.select_names(known.workloads, [word], "workload") for word in WORDS)
-        ),
+        variants_word=selection.word_for(labels, labels_of) if rows[0] in selection.WORDS else "",
+        workloads_word="" if benchmarks else selection.word_for(workloads, workloads_of),
         where=Where(engine=options.engine, as_root=options.as_root, results=str(results.absolute()) if results else ""),
     )
     if options.baseline is None:
         return asked
-    require_known(known.variants, options.baseline, "variant")
+    require_known(known.variants, options.baseline, "variant", "--baseline")
     return asked.with_baseline(options.baseline)
-
-
-# The words that stand for many names, in the order in which `word_for` takes them.
-WORDS = (EVERYTHING, CORE)
 
 
 def new_seed(wanted: int | None) -> int:
@@ -114,16 +108,26 @@ def resumed_place(
 ) -> tuple[str | None, Path | None]:
     """Return the name of the experiment to go on with and the folder of results, from its name or its folder.
 
-    `record` is the file that marks its folder. UsageError for a name that no folder can have, or --resume with --name.
+    `record` is the file that marks its folder. UsageError for a folder without it, or --resume with --name.
     """
     store.require_name(name)
     if named is not None and (Path(named) / record).is_file():
         folder = Path(named).resolve()
         named, results = folder.name, folder.parent
+    if named is not None and Path(named).name != named:
+        raise UsageError(key="--resume", found=f"there is no {record} in {named}", todo="Name a folder that has one.")
     store.require_name(named, "--resume")
     if named and name:
         raise UsageError(key="--name", found="is not for --resume", todo="Leave out one of them.")
     return named, results
+
+
+def require_begun(results: Path, name: str, record: str = EXPERIMENT_FILE) -> None:
+    """Raise UsageError if no experiment of this name has begun in this folder; one further below has to be named."""
+    if not (results / name / record).is_file():
+        below = {path.parent.name: path.parent for depth in ("*/*", "*") for path in results.glob(f"{depth}/{record}")}
+        todo = f"Name its folder: {below[name]}" if name in below else nearest(name, below)
+        raise UsageError(key="--resume", found=f"there is no experiment '{name}' in {results}", todo=todo)
 
 
 def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
@@ -131,9 +135,7 @@ def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
 
     UsageError if it is missing, still running, complete, or was begun by another command or on another machine.
     """
-    if not (results / name / EXPERIMENT_FILE).is_file():
-        todo = nearest(name, [folder.name for folder in store.experiments_below(results)])
-        raise UsageError(key="--resume", found=f"there is no experiment '{name}' in {results}", todo=todo)
+    require_begun(results, name)
     if not store.recover(results / name):
         raise UsageError(key="--resume", found=f"{name} is being measured", todo="Wait for its end.")
     began = store.read_experiment(results / name).model_copy(update={"name": name})

@@ -40,8 +40,8 @@ def train_command(
     """
     paths, known = open_clone()
     texts = project.read_texts(paths.root)
-    engine, options = connect(), build_options(paths)
     owners = dict.fromkeys(_owner(known, name) for name in names or _trainable(known))
+    engine, options = connect(), build_options(paths)
     with progress.Display(console) as display:
         plans = engine.to_train(known, [*owners], options, progress.BuildProgress(display, len(owners), {}))
     for unavailable in (plan for plan in plans if isinstance(plan, Built)):

@@ -24,16 +24,14 @@ from interlock.errors import DriftError, NoEngineError, RegistryError, require_k
 from interlock.results import generated
 from interlock.swap.writing import FileChange, read_file, replace_files
 
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="VARIANT|CHANNEL", help="Variants, with their bases, and channels of sources (default: all)."
-    ),
-]
-
 
 def update_command(
-    names: Names = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="VARIANT|CHANNEL", help="Variants, with their bases, and channels of sources (default: all)."
+        ),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit with 1 if something newer is released.")
     ] = False,

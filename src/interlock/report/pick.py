@@ -87,8 +87,8 @@ def _ranking(pick: Pick) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False)
     table.add_column("", justify="right")
     table.add_column("variant", no_wrap=True)
-    for column in ("throughput", "", "RSS MB", "start ms", "image MB"):
-        table.add_column(column, justify="right")
+    for column in ("throughput", "", "RSS\nMB", "start\nms", "image\nMB"):
+        table.add_column(column, justify="right", no_wrap=not column)  # an interval stays whole
     table.add_column("")
     for place, contender in enumerate(pick.contenders, 1):
         table.add_row(*map(Text, _row(place, contender)), style=STYLES[contender.standing])

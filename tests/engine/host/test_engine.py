@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from interlock.catalog import project as catalogs
 from interlock.engine import finding
 from interlock.engine.host import memory, toolchain
 from interlock.engine.host.account import MYSELF
 from interlock.engine.host.engine import HostEngine, HostWorkspace, open_folders, runs
 from interlock.engine.host.features import ONLY_IN_CONTAINERS
 from interlock.engine.ownership import Life
-from interlock.engine.protocol import BuildOptions, Feature, Needs, Surroundings
-from interlock.errors import EngineError, UnsupportedHereError, UsageError
+from interlock.engine.protocol import Feature, Needs, Surroundings
+from interlock.errors import EngineError, UnsupportedHereError
 from interlock.results.engines import EngineName
 from tests.builders import ROOT
 
@@ -107,13 +106,6 @@ def test_a_prefix_is_on_this_machines_file_system_as_if_on_a_volume_and_its_page
     with workspace.network(None, load=False) as network:
         assert network.open_sandbox(str(tmp_path), Surroundings(prefix_on_volume=True))
         assert not network.can_evict
-
-
-def test_an_option_that_is_of_images_is_refused_before_anything_is_built(tmp_path: Path) -> None:
-    options = BuildOptions(ROOT, tmp_path, verifies=True)
-    with pytest.raises(UsageError) as caught:
-        HostEngine(ROOT, tmp_path).build(catalogs.load(ROOT), [], options, lambda *_: None)
-    assert caught.value.key == "--verify"
 
 
 def test_a_user_without_a_name_is_told_by_the_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from interlock.engine.protocol import (
     Surroundings,
     UserContainer,
 )
-from interlock.errors import EngineError, UnsupportedHereError, UsageError
+from interlock.errors import EngineError, UnsupportedHereError
 from interlock.results.experiments import Built, EngineName
 
 
@@ -84,10 +84,6 @@ class HostEngine:
         return core_here(known, self.cache, self.account)
 
     def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:
-        if options.registry is not None or options.verifies:
-            option = "--verify" if options.verifies else "--cache-from"
-            problem = "unsupported, because '--engine host' has no images"
-            raise UsageError(key=option, found=problem, todo=f"Leave out {option}.")
         return builds.build(self._builder(known, options, on_step), names)
 
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
