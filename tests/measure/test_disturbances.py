@@ -104,7 +104,7 @@ def test_what_a_child_used_before_is_not_put_down_to_the_parent_that_it_ended_un
 
 def test_what_an_orphan_used_before_is_not_put_down_to_the_first_process() -> None:
     """A compiler outlives the make that started it; a container's init was said to have used 577 % of a core."""
-    before = machine(
+    before = Sample(
         0.0,
         processes={
             1: process("init", parent=0, ended_s=5.0),
@@ -114,7 +114,7 @@ def test_what_an_orphan_used_before_is_not_put_down_to_the_first_process() -> No
         },
     )
     sh = process("sh", parent=1, ended_s=1.0)  # make's
-    after = machine(10.0, processes={1: process("init", parent=0, ended_s=5.0 + 300.0 + 3.0), 2: sh})
+    after = Sample(10.0, processes={1: process("init", parent=0, ended_s=5.0 + 300.0 + 3.0), 2: sh})
     assert disturbances.busiest(before, after, own=()) == ["init 30%"]
 
 
