@@ -25,8 +25,15 @@ def test_nobody_can_try_values_who_has_not_the_key_of_this_machine(tmp_path: Pat
     assert (tmp_path / "here" / KEY_FILE).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_key_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+@pytest.mark.parametrize("spoilt", ["", "cache", "cache/trial.key"])
+def test_a_key_that_cannot_be_made_or_is_not_whole_is_named(tmp_path: Path, spoilt: str) -> None:
+    """Without a key anybody could try values."""
+    cache = tmp_path / "cache"
+    if spoilt:
+        (tmp_path / spoilt).parent.mkdir(exist_ok=True)
+        (tmp_path / spoilt).write_text("")
+    else:
+        (cache / KEY_FILE).mkdir(parents=True)
     with pytest.raises(StoreError) as caught:
-        keyed_sum({"A": "b"}, tmp_path / "file/cache")
-    assert caught.value.file == str(tmp_path / "file/cache" / KEY_FILE)
+        keyed_sum({"A": "b"}, cache)
+    assert caught.value.file == str(cache / KEY_FILE)

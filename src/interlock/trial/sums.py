@@ -15,6 +15,7 @@ from interlock.results.files import cannot_read, make_folder
 
 # Below the cache: whoever has a record, and not this file, cannot try values.
 KEY_FILE = "trial.key"
+KEY_BYTES = 32
 
 
 def keyed_sum(values: Mapping[str, str], cache: Path) -> str:
@@ -23,10 +24,12 @@ def keyed_sum(values: Mapping[str, str], cache: Path) -> str:
     try:
         make_folder(cache)
         with suppress(FileExistsError), open(path, "x", opener=_for_this_user) as stream:
-            stream.write(secrets.token_hex(32))
-        key = path.read_bytes()
-    except OSError as error:
-        raise cannot_read(path, error, f"Make {cache} a folder of yours, or remove the file.") from None
+            stream.write(secrets.token_hex(KEY_BYTES))
+        key = bytes.fromhex(path.read_text(encoding="utf-8"))
+        if len(key) != KEY_BYTES:  # whoever made it was killed meanwhile
+            raise ValueError("it is not whole")
+    except (OSError, ValueError) as error:
+        raise cannot_read(path, error, f"Remove the file, or make {cache} a folder of yours.") from None
     return hmac.new(key, json.dumps(values, sort_keys=True).encode(), hashlib.sha256).hexdigest()
 
 
