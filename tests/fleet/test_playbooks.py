@@ -125,10 +125,8 @@ def test_it_measures_by_that_engine_between_two_looks_for_what_is_left(run: Run,
 
 
 def test_images_are_saved_once_and_loaded_where_one_is_another(run: Run) -> None:
-    assert [line.split()[-2:] for line in run.said("bin-docker") if line.startswith("save")] == [
-        ["same", "other"],
-        ["half", "other"],
-    ]
+    saved = [line.split()[-2:] for line in run.said("bin-docker") if line.startswith("save")]
+    assert sorted(saved) == [["half", "other"], ["same", "other"]]  # Ansible starts several hosts at once
     assert f"save --output {run.root}/images.lacks.tar.part same other" in run.said("bin-docker")
     assert [line for line in run.said("bin-docker") if line.startswith("load")] == [
         f"load --input {run.root}/lacks/home/images.tar"

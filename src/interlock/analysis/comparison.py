@@ -145,10 +145,10 @@ def warnings_of(experiment: Experiment, workload: str) -> list[str]:
     return [warning.removeprefix(mine) for warning in experiment.warnings if warning.startswith(mine)]
 
 
-def too_disturbed_by(experiment: Experiment, workload: str) -> str:
-    """Return what took so much while a workload was measured that its figures decide nothing; empty if nothing did."""
-    said = (warning.partition(f", {TOO_DISTURBED}") for warning in warnings_of(experiment, workload))
-    return next((what for what, too_much, _ in said if too_much), "")
+def too_disturbed_by(experiment: Experiment, workload: str) -> list[str]:
+    """Return what took so much while a workload was measured that its figures decide nothing."""
+    said = (warning.partition(TOO_DISTURBED) for warning in warnings_of(experiment, workload))
+    return [what.rstrip(", ") for what, too_much, _ in said if too_much]
 
 
 def is_too_disturbed(experiment: Experiment, workload: str) -> bool:

@@ -14,7 +14,7 @@ from statistics import median
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from interlock.analysis.comparison import Row, Table, too_disturbed_by
+from interlock.analysis.comparison import Row, Table, is_too_disturbed, too_disturbed_by
 from interlock.analysis.not_measured import by_reason, in_one_line
 from interlock.analysis.pick.advice import in_containers
 from interlock.analysis.pick.own import is_aside, own_pick
@@ -180,7 +180,7 @@ def opening_of(experiment: Experiment, values: Values, catalog: Catalog, tables:
 
 def disturbed_text(experiment: Experiment) -> str:
     """Return which workloads decide nothing, and what disturbed the first of them; empty if none was so disturbed."""
-    by = {name: what for name in experiment.workloads if (what := too_disturbed_by(experiment, name))}
+    by = {name: what[0] for name in experiment.workloads if (what := too_disturbed_by(experiment, name))}
     return f"{', '.join(by)} decide nothing, because {next(iter(by.values()))}" if by else ""
 
 
@@ -405,7 +405,7 @@ def _to_decide(experiment: Experiment, tables: Sequence[Table], open_: Sequence[
 
 def _all_was_disturbed(experiment: Experiment) -> bool:
     """Return whether more rounds decide nothing either: a workload stays disturbed once it was."""
-    return bool(experiment.times) and all(too_disturbed_by(experiment, name) for name in experiment.times)
+    return bool(experiment.times) and all(is_too_disturbed(experiment, name) for name in experiment.times)
 
 
 def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from interlock.errors import SwapError
 from interlock.swap.image_names import ImageLine, Maker, PythonImage, find_image_line, python_image
-from interlock.swap.instructions import Instruction, Origin, Span, Word, line_of, parse_instructions
+from interlock.swap.instructions import FileOrigin, Instruction, Span, Word, line_of, parse_instructions
 from interlock.swap.variables import NoValue, Variable, expand, name_pattern, sole_variable, unquoted, variables
 
 # A default that names an image: its tag must not be read as a path.
@@ -43,7 +43,7 @@ class Taken:
     """An instruction that takes files from a stage or an image: by a COPY, or by a mount."""
 
     instruction: Instruction
-    origin: Origin
+    origin: FileOrigin
     stage: Stage | None  # None for an image, or for a stage of the build that a trigger runs in
     python: PythonImage | None  # the image's Python, or that of the image that the stage starts from
 

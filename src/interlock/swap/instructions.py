@@ -55,7 +55,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Origin:
+class FileOrigin:
     """A stage or an image from which an instruction takes files, as a flag names it."""
 
     name: str
@@ -138,7 +138,7 @@ class Instruction:
         return [word.text.strip("[],\"'") for word in self.arguments if word.span.start < self.target]
 
     @cached_property
-    def origins(self) -> list[Origin]:
+    def origins(self) -> list[FileOrigin]:
         """Return the stages and images from which its flags, or its trigger's, take files."""
         origins = []
         for flag in self._words[0]:
@@ -146,7 +146,7 @@ class Instruction:
                 start = bisect_left(self.offsets, flag.span.start)
                 places = [option.span(1), *(match.span() for match in MOUNT_SOURCE.finditer(flag.text))]
                 named, *mounted = (self.word(start + first, start + end).span for first, end in places)
-                origins.append(Origin(option[1].strip("\"'"), named, tuple(mounted)))
+                origins.append(FileOrigin(option[1].strip("\"'"), named, tuple(mounted)))
         return origins
 
     @cached_property
