@@ -29,7 +29,7 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
     mode = waking_mode(catalog)
     cell = start(client, OWNER, built[MODE_OF], volume)
     argv = ["python", "/interlock/workloads/import_loop.py", "--where", "function"]
-    argv += ["--loops", "10", "--warmups", "1", "--values", "1"]
+    argv += ["--loops", "100", "--warmups", "1", "--values", "1"]
     found = []
     for environment in ({}, mode.environment):
         with profiler.counting(instruments_image, OWNER, cell) as counting:

@@ -76,6 +76,14 @@ def test_acquires_show_what_spinning_resolved_and_holds_only_where_they_end() ->
     *_, taken, stopped = sections_of("x", FOUND.model_copy(update={"acquisitions": found}), "item")
     shown = ("PyMutex of an object", "4", "50.0%", "75%", "2", "3")
     assert taken.rows == ((*shown, "-", "-", "<b>.py:3 f", "-"), (*shown, "1", "1", "<b>.py:3 f", "-"))
+    # Of a build with LTO some of the calls that give a lock back are seen, and the others are inlined.
+    assert [held.model_copy(update={"held": seen}).is_hold_known for seen in (0, 2, 6, 7, 8)] == [
+        *[False] * 3,
+        True,
+        True,
+    ]
+    many = held.model_copy(update={"acquires": 1000})
+    assert [many.model_copy(update={"held": seen}).is_hold_known for seen in (989, 990)] == [False, True]
     assert stopped.rows == (("<b>.py:3 f", "1", "1", "3", "4", "-"),)
     assert all(len(row) == len(table.columns) for table in (taken, stopped) for row in table.rows)
 

@@ -28,8 +28,12 @@ static const struct probed_function releasing[] = {
     {"drop_gil", OF_THE_THREAD},
 };
 static const struct probed_function parking[] = {{"_PyParkingLot_Park", 0}};
-static const struct probed_function stopping[] = {{"_PyEval_StopTheWorld", 0}, {"_PyEval_StopTheWorldAll", 0}};
-static const struct probed_function starting[] = {{"_PyEval_StartTheWorld", 0}, {"_PyEval_StartTheWorldAll", 0}};
+/* What is exported only calls the static function, which a build with LTO calls at once. A pause counts once: the
+ * second start finds none. */
+static const struct probed_function stopping[] = {
+    {"_PyEval_StopTheWorld", 0}, {"_PyEval_StopTheWorldAll", 0}, {"stop_the_world", 0}};
+static const struct probed_function starting[] = {
+    {"_PyEval_StartTheWorld", 0}, {"_PyEval_StartTheWorldAll", 0}, {"start_the_world", 0}};
 
 #define COUNT(ARRAY) (sizeof(ARRAY) / sizeof *(ARRAY))
 enum { MAX_LINKS = 64 };

@@ -127,8 +127,8 @@ def acquisition_sections(label: str, acquisitions: Acquisitions, unit: str) -> l
             f"{acquire.spun / acquire.contended:.0%}" if acquire.contended and acquisitions.ends_seen else "-",
             figure_text(acquire.wait_ns / units / 1e6) if acquisitions.ends_seen else "-",
             figure_text(acquire.max_wait_ns / 1e6) if acquisitions.ends_seen else "-",
-            figure_text(acquire.held_ns / units / 1e6) if acquire.held else "-",
-            figure_text(acquire.max_held_ns / 1e6) if acquire.held else "-",
+            figure_text(acquire.held_ns / units / 1e6) if acquire.is_hold_known else "-",
+            figure_text(acquire.max_held_ns / 1e6) if acquire.is_hold_known else "-",
             _file(acquire.caller) or "-",
             inside_text(acquire) or "-",
         )

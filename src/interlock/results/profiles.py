@@ -229,6 +229,11 @@ class Acquires(Data):
     max_held_ns: int
 
     @property
+    def is_hold_known(self) -> bool:
+        """Return whether as good as all ends were seen: a compiler that inlines a call hides it from the probes."""
+        return self.held > 0 and self.acquires - self.held <= max(1, self.acquires / 100)
+
+    @property
     def spun(self) -> int:
         """Return the contended acquires that spinning resolved."""
         return self.contended - self.parked
