@@ -15,7 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from interlock.catalog import project
-from tests.builders import ROOT, edit
+from tests.builders import ROOT, edit, make_program
 from tests.test_docs import options_of
 
 CI = ROOT / "examples/ci"
@@ -58,6 +58,28 @@ def test_an_example_calls_commands_and_options_that_there_are(name: str) -> None
     for call in calls:
         command, *words = shlex.split(call.rstrip(")").partition(" > ")[0])
         assert {word for word in words if word.startswith("--")} <= options_of(command), call
+
+
+def test_a_job_of_gitlab_puts_nothing_into_the_services_folder_which_swap_checks_and_trial_builds(
+    tmp_path: Path,
+) -> None:
+    example = YAML(typ="safe").load(CI / "gitlab-ci.yml")
+    service, programs = tmp_path / "service", tmp_path / "bin"
+    service.mkdir()
+    programs.mkdir()
+    make_program(programs / "git", '[ "$1" = -C ] || mkdir "$4"')
+    make_program(programs / "python3", 'mkdir "$3"')
+    make_program(programs / "pip", "")
+    given = {"CI_PROJECT_DIR": str(service), "INTERLOCK_URL": "https://x/y", "INTERLOCK_REF": "main"}
+    own = {name: value.replace("$CI_PROJECT_DIR", str(service)) for name, value in example["variables"].items()}
+    where: dict[str, Any] = {
+        "cwd": service,
+        "env": {**given, **own, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+    }
+    script = "\n".join(example[".interlock"]["before_script"])
+    for _ in range(2):  # a shell runner keeps what is beside that folder
+        done = subprocess.run(["bash", "-ec", script], **where, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr, list(service.iterdir())) == (0, "", [])
 
 
 @pytest.mark.parametrize("file", [CI / "github-workflow.yml", UPDATE], ids=lambda file: str(file.name))

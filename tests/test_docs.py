@@ -112,6 +112,15 @@ def test_a_table_of_promises_keeps_results_and_follows_the_files(tmp_path: Path)
     assert promises.rewritten(before, "tests/long", tmp_path) == after
 
 
+def test_the_command_that_lists_images_to_remove_finds_those_of_variants_and_what_they_are_built_with() -> None:
+    """A '*' of docker's stands for no '/'."""
+    _, _, words = (ROOT / "docs/images.md").read_text(encoding="utf-8").partition("## Remove them")
+    named = shlex.split(words.split("`")[1])[2:]
+    patterns = [re.escape(word.removeprefix("reference=")).replace(r"\*", "[^/]*") for word in named if word != "-f"]
+    names = ["localhost/interlock/python", "localhost/interlock/symbols", "interlock/base", "interlock/builder"]
+    assert [name for name in names if not any(re.fullmatch(pattern, name) for pattern in patterns)] == []
+
+
 def test_each_decision_has_a_number_of_its_own() -> None:
     titles = {path.name: path.read_text().split(".")[0] for path in sorted((ROOT / "docs/decisions").glob("*.md"))}
     assert titles == {name: f"# {number}" for number, name in enumerate(titles, 1)}

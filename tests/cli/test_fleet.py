@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -176,3 +179,21 @@ def test_an_inventory_that_is_none_is_refused_before_anything_is_written(
     ended, _, errors = entry("fleet", "-i", path, "--results", tmp_path / "results", *simulated.ENGINE)
     assert (ended, str(path) in errors) == (code, True), errors
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.slow
+def test_a_fleet_that_is_ended_says_how_its_hosts_are_and_the_line_that_goes_on(tmp_path: Path) -> None:
+    project = simulated.make_project(tmp_path / "project")
+    simulated.write_inventory(project, "slow")
+    said = project / "homes/slow/said"
+    line = command("fleet", "-i", "inventory.json", *simulated.ASKED, *simulated.ENGINE)
+    begun = subprocess.Popen(line, cwd=project, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    until_s = time.monotonic() + LIMIT_S
+    while not said.is_file() and time.monotonic() < until_s:
+        time.sleep(0.1)
+    begun.send_signal(signal.SIGINT)
+    out, _ = begun.communicate(timeout=LIMIT_S)
+    (folder,) = (path.parent for path in (project / "results").glob(f"*/{FLEET_FILE}"))
+    assert begun.returncode == 128 + signal.SIGINT
+    assert "\nhost    slow not complete: " in out
+    assert re.search(rf"\nnext    .*fleet -i inventory\.json --resume {folder.name}\b", out)

@@ -12,7 +12,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog import published
 from interlock.catalog.published import Published
 from interlock.engine.publishing import provenance
-from tests.builders import FROM_ARCHIVE, Entry, make_built, make_published, make_variant
+from tests.builders import FROM_ARCHIVE, Entry, make_built, make_program, make_published, make_variant
 from tests.cosign import Cosign
 
 VARIANT = "cpython-3.14t"
@@ -85,6 +85,25 @@ def test_without_cosign_nothing_is_published_as_signed(
     monkeypatch.setenv("PATH", str(tmp_path))
     code, _, err = run("publish", folder_with(tmp_path / "amd64", ONE))
     assert (code, "cosign" in err, "--unsigned" in err) == (USAGE, True, True)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "docker: 'buildx' is not a docker command.\nSee 'docker --help'",
+        "docker: unknown command: docker buildx\n\nRun 'docker --help' for more information",
+    ],
+    ids=["20.10", "28"],
+)
+def test_without_buildx_it_is_named_in_place_of_what_docker_says_last(
+    said: str, run: Entry, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_program(tmp_path / "docker", f'echo "{said}" >&2; exit 1')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    before = (project / published.FILE).read_text()
+    code, _, err = run("publish", folder_with(tmp_path / "amd64", ONE), "--unsigned")
+    assert (code, "buildx, which joins images, is not installed" in err, "--help" in err) == (REGISTRY, True, False)
+    assert (project / published.FILE).read_text() == before
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,7 @@ def test_a_service_that_was_opened_for_a_run_ends_with_it(tmp_path: Path) -> Non
         ("POST", "/v1.41/build?t=x", client.LONG_S),
         ("POST", "/v1.41/images/load", client.LONG_S),
         ("GET", "/v1.41/images/get?names=a", client.LONG_S),
-        ("POST", "/v1.41/images/host:5000/team/python/push", client.LONG_S),
+        ("POST", "/v1.41/images/host:5000/team/python/push", client.MOVE_S),
         ("POST", "/v1.41/containers/a/wait", client.LONG_S),
         ("POST", "/v1.41/exec/a/start", client.LONG_S),
     ],
@@ -311,7 +311,7 @@ def test_an_engine_that_falls_silent_later_counts_as_gone_too(monkeypatch: pytes
             engine.owners()
         with pytest.raises(EngineError, match=r"timed out.*interlock clean"):
             engine.clean_up("mine")
-        monkeypatch.setattr(client, "PULL_S", 0.1)
+        monkeypatch.setattr(client, "MOVE_S", 0.1)
         with pytest.raises(SilentError):
             engine.client.api.pull("registry.example/team/python", "3.14")
         monkeypatch.setattr(client, "REGISTRY_S", 0.1)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from collections.abc import Callable
+from io import BufferedIOBase
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from docker.errors import ImageNotFound, NotFound
 
+from interlock.engine import client as engines
+from interlock.engine.docker import connect
 from interlock.engine.names import Registry
 from interlock.engine.registry import _fetch, _follow, _push, _refused, platform_name, require_cosign, require_signed
 from interlock.errors import RegistryError, SignatureError, UsageError
 from tests.builders import make_program
 from tests.cosign import Cosign
+from tests.fakes import Answer, Asked, as_json, serving
 
 REFERENCE = f"registry.example:5000/team/python@sha256:{'d' * 64}"
 
@@ -84,6 +91,37 @@ def test_a_platform_has_the_same_name_in_a_registry_and_in_an_engine() -> None:
     assert platform_name({"os": "linux", "architecture": "arm64", "variant": "v8"}) == "linux/arm64"
     assert platform_name({"Os": "linux", "Architecture": "arm", "Variant": "v7"}) == "linux/arm/v7"
     assert platform_name({"Os": "linux", "Architecture": "amd64", "Variant": ""}) == "linux/amd64"
+
+
+@pytest.mark.parametrize("how", ["push", "pull"])
+def test_a_registry_that_falls_silent_in_the_middle_is_named_and_not_the_engine(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over, team = threading.Event(), Registry("registry.example:5000", "team")
+    head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    event, moving = json.dumps({"status": "Moving"}), {"push": f"{team.name}/python/push", "pull": "create"}[how]
+
+    def fall_silent(*_: BufferedIOBase) -> None:
+        over.wait(10)
+
+    def answer(asked: Asked) -> Answer:
+        if asked.path.endswith("/_ping"):
+            return Answer(body=b"OK")
+        if asked.path.startswith(f"/v1.41/images/{moving}"):
+            return Answer(raw=f"{head}{len(event):x}\r\n{event}\r\n".encode(), then=fall_silent)
+        return as_json({"ApiVersion": "1.41", "Id": "sha256:1", "RepoTags": [], "Components": []})
+
+    monkeypatch.setattr(engines, "MOVE_S", 0.2)
+    with serving(answer) as port:
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        client, name = connect().client, f"{team.name}/python:x"
+        moves: dict[str, Callable[[], object]] = {
+            "push": lambda: _push(client, client.images.get("here"), [name], team, print),
+            "pull": lambda: _fetch(client, name, team, "toy", print),
+        }
+        with pytest.raises(RegistryError, match=r"^registry\.example:5000: .*timed out"):
+            moves[how]()
+        over.set()
 
 
 @pytest.mark.parametrize("engine", ["Engine", "Podman Engine"])

@@ -16,6 +16,7 @@ from interlock.engine import finding
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
 from interlock.engine.protocol import BuildOptions, Feature
+from interlock.errors import Interrupted
 from interlock.fleet.ansible import read_inventory
 from interlock.fleet.record import FLEET_FILE, FleetRecord
 from interlock.fleet.running import FleetRun, begun, builds_of, images_of
@@ -60,7 +61,12 @@ def fleet_command(
         record = begun(into, file, settings.model_copy(update={"where": where}), built)
     record.require_same(engine, builds_of(built))
     run = FleetRun(paths, into / record.name, file, record, images_of(built), options.as_root, deadline)
-    run.measure(hosts)
+    try:
+        run.measure(hosts)
+    except Interrupted:
+        _say_hosts(run.record)
+        console.say(f"next    {run.record.resuming}")
+        raise
     _report(run.folder, run.record)
 
 
@@ -81,7 +87,11 @@ def _report(folder: Path, record: FleetRecord) -> None:
     """Print the summary of each kind of host and how each host ended; FleetError unless all is well."""
     if any((folder / name / EXPERIMENT_FILE).is_file() for name in record.hosts):
         show_hosts(folder, markdown=False)
+    _say_hosts(record)
+    record.require_well(folder)
+
+
+def _say_hosts(record: FleetRecord) -> None:
     for name, host in record.hosts.items():
         words = ": ".join(filter(None, ["measured" if host.complete else "not complete", host.problem]))
         console.say(f"host    {name} {words}")
-    record.require_well(folder)

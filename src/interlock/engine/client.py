@@ -41,11 +41,12 @@ from interlock.results.experiments import EngineName
 PING_S, SHORT_S, REMOVAL_S, LONG_S = 30, 120, 900, 3600
 PINGS = re.compile(r"/(_ping|version|info)(\?|$)")
 # Docker's engine reads a registry's answer into memory, however long it is, even when nobody waits for it any more.
-# While it pulls an image it reports progress, except for the manifest before that and for the last file of a layer.
-REGISTRY_S, PULL_S = 15, 300
+# While it moves an image it reports progress, except for the manifest before that and for the last file of a layer.
+REGISTRY_S, MOVE_S = 15, 300
 REGISTRIES = re.compile(r"/distribution/.+/json$")
+PUSHES = re.compile(r"/images/.+/push(\?|$)")
 LONG_CALLS = re.compile(
-    r"/(build|commit|images/(create|load|get|.+/(get|push))|exec/[^/]+/start"
+    r"/(build|commit|images/(create|load|get|.+/get)|exec/[^/]+/start"
     r"|containers/[^/]+/(wait|attach|archive|export))(\?|$)"
 )
 # What these calls make is labelled with its owner, so a clean-up finds it as soon as it exists.
@@ -98,7 +99,7 @@ class _Api(APIClient):  # type: ignore[misc]
     """The engine's API, with a limit to how long each call may wait for a sign of life."""
 
     def request(self, method: str, url: str, **options: Any) -> Any:
-        limit_s = PULL_S if "fromImage" in (options.get("params") or {}) else silence_limit_s(method, url)
+        limit_s = MOVE_S if "fromImage" in (options.get("params") or {}) else silence_limit_s(method, url)
         given_s = options.get("timeout") or limit_s
         # The caller sets the limit of a long call: it may wait for hours for a user's own tests.
         timeout_s = given_s if limit_s == LONG_S else min(given_s, limit_s)
@@ -147,6 +148,8 @@ def silence_limit_s(method: str, url: str) -> int:
         return PING_S
     if REGISTRIES.search(url):
         return REGISTRY_S
+    if PUSHES.search(url):
+        return MOVE_S
     return REMOVAL_S if method == "DELETE" else SHORT_S
 
 

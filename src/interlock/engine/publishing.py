@@ -94,8 +94,12 @@ def join(parts: Sequence[Published], tags: Sequence[str]) -> str:
 def _buildx(*words: str) -> str:
     done = run_here(["docker", "buildx", "imagetools", *words], limit_s=LIMIT_S)
     if not done.ok:
-        todo = "Install docker's plugin buildx if it is missing; log in to the registry with `docker login`."
-        raise RegistryError(key=f"docker buildx imagetools {words[0]}", found=done.why or "no answer", todo=todo)
+        problem, todo = done.why or "no answer", "Log in to the registry with `docker login` if it asks for that."
+        # Without the plugin docker's last line only says where its help is.
+        if not run_here(["docker", "buildx", "version"]).ok:
+            problem = "docker's plugin buildx, which joins images, is not installed"
+            todo = "Install it: apt-get install docker-buildx (Debian 13), or as docs.docker.com says."
+        raise RegistryError(key=f"docker buildx imagetools {words[0]}", found=problem, todo=todo)
     return done.stdout
 
 

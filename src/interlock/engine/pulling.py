@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 from docker import DockerClient
 
@@ -14,7 +14,6 @@ from interlock.engine.names import Registry
 from interlock.engine.protocol import OnStep
 from interlock.engine.registry import Moved, pull, why_missing
 from interlock.errors import TagError
-from interlock.results.experiments import PassedOver
 
 
 def published_names(known: Catalog, names: list[str], *, named: bool) -> list[str]:
@@ -40,9 +39,9 @@ def pull_published(
     """Pull a published image by its digest; TagError if the registry no longer has it."""
     for passed, plan in enumerate(versions):
         if plan.variant.version == expected.version:
-            row = _pulled(client, _after(versions[:passed], plan, place), place, on_step, expected.digest)
+            row = _pulled(client, plan, place, on_step, expected.digest)
             if row is not None:
-                return row
+                return row._replace(note=_why_older(plan, versions[:passed], f"{published.FILE} has none"))
     problem = f"{place.name} has no image {expected.digest} of {expected.version} any more"
     raise _unpublished(versions[0].variant.name, problem)
 
@@ -56,9 +55,9 @@ def pull_newest(
     built from other files.
     """
     for passed, plan in enumerate(versions):
-        row = _pulled(client, _after(versions[:passed], plan, place), place, on_step)
+        row = _pulled(client, plan, place, on_step)
         if row is not None:
-            return row
+            return row._replace(note=_why_older(plan, versions[:passed], f"{place.name} has no image"))
     newest = versions[0]
     of_other_files = why_missing(client, newest, place)
     if of_other_files is not None:
@@ -72,10 +71,10 @@ def pull_newest(
     return None
 
 
-def _after(passed: list[ImagePlan], plan: ImagePlan, place: Registry) -> ImagePlan:
-    """Return a plan that says which newer versions the registry does not have."""
-    reason = f"{place.name} has no image of it"
-    return replace(plan, passed_over=[PassedOver(version=newer.variant.version, reason=reason) for newer in passed])
+def _why_older(plan: ImagePlan, newer: Sequence[ImagePlan], who_lacks: str) -> str:
+    """Return which newer versions are not there, though other places may have them; empty if it is the newest."""
+    lacking = " and ".join(one.variant.version for one in newer)
+    return f"{plan.variant.version}, because {who_lacks} of {lacking}" if newer else ""
 
 
 def _pulled(client: DockerClient, plan: ImagePlan, place: Registry, on_step: OnStep, digest: str = "") -> Moved | None:
@@ -83,4 +82,4 @@ def _pulled(client: DockerClient, plan: ImagePlan, place: Registry, on_step: OnS
     pulled = pull(client, plan, place, on_step, digest)
     if pulled is None:
         return None
-    return Moved(pulled, "unchanged" if pulled.image_id == before else "pulled", pulled.fallback_words)
+    return Moved(pulled, "unchanged" if pulled.image_id == before else "pulled")

@@ -17,6 +17,7 @@ from docker import DockerClient
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.models.images import Image
 from requests.exceptions import RequestException
+from urllib3.exceptions import ReadTimeoutError
 
 from interlock.catalog.variants import Base
 from interlock.engine.build.base import LABEL, find_base, local_tag
@@ -192,7 +193,7 @@ def registry_errors(host: str) -> Iterator[None]:
     """Raise RegistryError for every failure of the engine or the registry within the block."""
     try:
         yield
-    except (DockerException, RequestException) as error:
+    except (DockerException, RequestException, ReadTimeoutError) as error:  # the last one for silence among events
         raise _refused(host, engine_words(error)) from None
 
 

@@ -69,6 +69,11 @@ class FleetRecord(Data):
                 todo=f"Use --engine {self.engine} and the files that it began with, or start a new fleet.",
             )
 
+    @property
+    def resuming(self) -> str:
+        """Return the line that measures and restores what is left."""
+        return resuming(self.command, self.name, self.settings.where.words)
+
     def require_well(self, folder: Path) -> None:
         """Raise FleetError if not every host has measured everything and was restored."""
         problems = {name: host.problem for name, host in self.hosts.items() if host.problem}
@@ -76,8 +81,7 @@ class FleetRecord(Data):
             return
         todo = "Every other cell of a complete host is in its folder; measure what failed in a new fleet."
         if any(not host.complete or host.not_restored for host in self.hosts.values()):
-            again = resuming(self.command, self.name, self.settings.where.words)
-            todo = f"What is not measured, or not restored: {again}"
+            todo = f"What is not measured, or not restored: {self.resuming}"
         problem = "; ".join(dict.fromkeys(problems.values()))
         raise FleetError(file=str(folder), key=", ".join(problems), found=problem, todo=todo)
 
