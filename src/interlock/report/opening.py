@@ -181,7 +181,8 @@ def opening_of(experiment: Experiment, values: Values, catalog: Catalog, tables:
 def disturbed_text(experiment: Experiment) -> str:
     """Return which workloads decide nothing, and what disturbed the first of them; empty if none was so disturbed."""
     by = {name: what for name in experiment.workloads if (what := too_disturbed_by(experiment, name))}
-    return f"{', '.join(by)} decide nothing, because {next(iter(by.values()))}" if by else ""
+    decide = "decides" if len(by) == 1 else "decide"
+    return f"{', '.join(by)} {decide} nothing, because {next(iter(by.values()))}" if by else ""
 
 
 CHANGED, OPEN = "faster or slower, the largest change first", "undecided, and what it would take"
