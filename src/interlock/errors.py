@@ -256,7 +256,7 @@ class Interrupted(BaseException):
 
     def __init__(self, number: int = signal.SIGINT) -> None:
         self.exit_code = 128 + number
-        super().__init__("interrupted; containers and networks of this run are removed.")
+        super().__init__("interrupted; what this run had started is removed.")
 
 
 class OutputError(BaseException):

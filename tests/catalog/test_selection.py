@@ -37,6 +37,13 @@ def test_benchmarks_are_chosen_by_the_names_of_their_workloads(wanted: list[str]
     assert selection.select_benchmarks(WORKLOADS, wanted) == chosen
 
 
+def test_a_workload_without_its_benchmark_is_told_what_to_add() -> None:
+    """It said that there is no benchmark ''."""
+    with pytest.raises(UsageError, match=r"'a' names no benchmark.*: first, second") as caught:
+        selection.named_benchmark(WORKLOADS, "a")
+    assert "Write it as a/first." in caught.value.todo
+
+
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [

@@ -13,7 +13,7 @@ import typer
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli import options
-from interlock.cli.announcing import announce, building, missing_of, require_writable
+from interlock.cli.announcing import announce, building, left_out_of, missing_of, require_writable
 from interlock.cli.main import load_command
 from interlock.cli.options import PlainConsole
 from interlock.engine.build.builds import NOT_BUILT
@@ -86,6 +86,9 @@ def test_what_cannot_be_built_here_is_in_no_plan(tmp_path: Path) -> None:
     assert missing_of(engine, known("abc"), list("abc"), BuildOptions(ROOT, tmp_path)) == ["b"]
     here = HostEngine(ROOT, tmp_path)
     assert missing_of(here, catalog, [official], BuildOptions(ROOT, tmp_path)) == []
+    (line,) = left_out_of(here.look_up(catalog, [official], BuildOptions(ROOT, tmp_path)))
+    assert line == f"without {official}: a variant of kind 'image' needs a container engine"
+    assert left_out_of([make_built("a"), make_built("b", Outcome(state=State.UNAVAILABLE, reason=NOT_BUILT))]) == []
 
 
 def known(names: str) -> Catalog:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,6 +58,15 @@ def test_this_machine_is_described_with_cores_tuning_load_and_disk(tmp_path: Pat
     assert checks[0].found[0].isdigit()
     free, unit, *_ = checks[3].found.split()
     assert (free.isdigit(), unit) == (True, "GB")
+
+
+def test_a_folder_for_results_that_cannot_be_made_is_warned_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It was OK, with the free space of the file system, and `matrix` refused it."""
+    monkeypatch.setattr(os, "access", lambda place, mode: False)
+    check = list(doctor.examine_machine(tmp_path / "not" / "there"))[3]
+    assert (check.subject, check.state) == ("disk for results", CheckState.WARNING)
+    assert check.found == f"{tmp_path}/not/there cannot be written"
+    assert "--results" in check.fix
 
 
 def test_a_disk_that_is_nearly_full_is_told_by_the_engine_whose_images_are_there(

@@ -135,7 +135,7 @@ def test_where_all_was_disturbed_the_answer_says_by_what_and_names_the_command_t
     experiment = disturbed("locks", "startup")
     unpicked = opening_of(experiment, {}, make_evidence({"base": {"locks/queue": SIX}}).catalog)
     assert unpicked.sentence.startswith("NO RECOMMENDATION: ")
-    assert BUSY in unpicked.sentence
+    assert f"locks, startup decide nothing, because {BUSY}" in unpicked.sentence
     shown = printed(brief(experiment, [], unpicked), 200)
     shown += "\n".join(opening.ended_lines(experiment, []))
     assert shown.count(experiment.command) == 2
@@ -147,6 +147,7 @@ def test_where_a_part_was_disturbed_that_is_said_and_the_experiment_may_go_on() 
     experiment = disturbed("locks")
     shown = printed(brief(experiment, [], replace(NOT_KNOWN, unpicked="")), 200)
     assert shown.count(BUSY) == 1
+    assert f"Locks decides nothing, because {BUSY}." in shown  # it was 'decide', as of several
     assert "--resume" in shown
 
 

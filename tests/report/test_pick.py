@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
+from pathlib import Path
+
+import pytest
 
 from interlock.report.pick import closing, first_lines, terminal
 from interlock.results.answers import (
@@ -16,6 +20,7 @@ from interlock.results.answers import (
     Rank,
     Whose,
 )
+from tests.builders import make_program
 from tests.picks import make_pick
 from tests.reports import printed
 
@@ -23,7 +28,7 @@ DIGEST = f"registry.example.com:5000/team/python:3.14t-trixie@sha256:{'4' * 64}"
 
 
 def text_of(pick: Pick, width: int = 160) -> str:
-    return printed(terminal(pick), width)
+    return printed(terminal(pick, width), width)
 
 
 def test_a_terminal_of_80_columns_shows_each_figure_and_word_of_the_ranking_whole() -> None:
@@ -32,6 +37,25 @@ def test_a_terminal_of_80_columns_shows_each_figure_and_word_of_the_ranking_whol
     assert [line.split()[:6] for line in shown] == [line.split()[:6] for line in wide]
     assert len(shown) == 3
     assert "throughput" in text_of(make_pick(), 80)
+
+
+@pytest.mark.parametrize("width", [40, 60, 79])
+def test_a_narrow_terminal_has_each_contender_as_a_sentence_with_every_figure(width: int) -> None:
+    """Figures were cut: '1.4…'."""
+    shown = text_of(make_pick(), width)
+    assert "…" not in shown
+    sentence = f"1. cpython-3.14t: 1.42x [1.28, 1.56], {Rank.OPEN}, faster; RSS 25 MB, start 10.8 ms, image 134 MB"
+    assert sentence in " ".join(shown.split())
+    assert "3. cpython-3.13: 1.00x, worse, baseline; RSS 25 MB" in " ".join(shown.split())
+
+
+def test_a_command_within_what_is_behind_the_answer_is_written_as_it_is_typed_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "interlock"
+    make_program(program, "")
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    assert f"measure here: `{tmp_path}/interlock matrix" in text_of(make_pick(), 300)
 
 
 def words_of(pick: Pick) -> str:

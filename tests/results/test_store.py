@@ -412,3 +412,14 @@ def test_a_record_that_no_reader_can_use_is_refused_where_it_is_read(tmp_path: P
     store.write_json(tmp_path / EXPERIMENT_FILE, make_experiment(**changes))
     with pytest.raises(StoreError, match=r"experiment\.json"):
         store.read_experiment(tmp_path)
+
+
+def test_a_file_of_the_current_folder_that_cannot_be_written_has_its_folder_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said 'free space of ..', which is the folder '.' and a full stop."""
+    monkeypatch.chdir(tmp_path)
+    Path("page.html").mkdir()
+    with pytest.raises(StoreError) as caught:
+        write_atomically(Path("page.html"), "")
+    assert caught.value.todo == f"Check permissions and free space of {tmp_path}."

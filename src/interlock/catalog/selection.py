@@ -31,9 +31,12 @@ def select_names(
 
 def named_benchmark(known: Mapping[str, Workload], text: str, key: str = "") -> tuple[str, str]:
     """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError for what does not exist."""
-    workload, _, benchmark = text.partition("/")
+    workload, slash, benchmark = text.partition("/")
     require_known(known, workload, "workload", key)
     benchmarks = [declared.name for declared in known[workload].benchmarks]
+    if not slash:
+        todo = f"Write it as {workload}/{benchmarks[0]}. {nearest('', benchmarks)}"
+        raise UsageError(key=key, found=f"'{text}' names no benchmark", todo=todo)
     require_known(benchmarks, benchmark, f"benchmark of {workload}", key)
     return workload, benchmark
 

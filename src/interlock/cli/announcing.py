@@ -20,7 +20,7 @@ from interlock.errors import StoreError, UsageError
 from interlock.measure import lock
 from interlock.measure.forecast import of_builds
 from interlock.results import store
-from interlock.results.experiments import Built
+from interlock.results.experiments import Built, State
 
 DryRun = Annotated[
     bool,
@@ -61,6 +61,15 @@ def missing_of(engine: protocol.Engine, known: Catalog, names: Sequence[str], op
 def missing_in(there: Sequence[Built]) -> list[str]:
     """Return the variants that have to be built, of those that were looked up."""
     return [image.variant for image in there if image.outcome.reason == NOT_BUILT]
+
+
+def left_out_of(there: Sequence[Built]) -> list[str]:
+    """Return a line for each variant that was looked up and can neither be built nor used here, with the reason."""
+    return [
+        f"without {image.variant}: {image.outcome.reason}"
+        for image in there
+        if image.outcome.state is not State.OK and image.outcome.reason != NOT_BUILT
+    ]
 
 
 def building(paths: ProjectPaths, known: Catalog, missing: Sequence[str]) -> str:

@@ -123,7 +123,7 @@ def matrix(
         first = forecast.first(known, missing) if began is None else []
         expected, *soon = forecast.lines(missing, first)
         takes_disk = f"; {disk(paths, missing)}" if missing else ""
-        announce(f"{expected}{takes_disk}", *soon, dry_run=dry_run)
+        announce(f"{expected}{takes_disk}", *soon, *announcing.left_out_of(there), dry_run=dry_run)
         write_generated(paths, declared)
         assignment = Assignment(
             known,

@@ -109,7 +109,7 @@ def _print(picked: Pick, *, why: bool) -> None:
         # A terminal would break words; a line with a command is copied whole.
         console.say(line, style="bold" if line.startswith(tuple(picked.named)) else "")
     if why:
-        console.print(Text(), pick.terminal(picked), sep="\n")
+        console.print(Text(), pick.terminal(picked, console.width), sep="\n")
         for line in pick.closing(picked):
             console.say(runnable(line))
 

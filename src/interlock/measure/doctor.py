@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from interlock.results.experiments import PRODUCTS, EngineName
 from interlock.results.profiles import Probe
 
 WANTED_DISK_BYTES = 10 * 10**9
+RESULTS = "disk for results"
 SLOW_DRIVERS = {"fuse-overlayfs", "vfs"}
 
 
@@ -57,7 +59,7 @@ def examine_machine(results: Path) -> Iterator[MachineCheck]:
     fix = "" if cores > 1 else "Use a machine with two cores: here server and client of `download` share one."
     yield _check("cores", f"{cores} x {facts['cpu']}", fix)
     yield from _tuning(facts)
-    yield _disk("disk for results", results)
+    yield _results(results)
     try:
         lock.holder()
     except StoreError as error:
@@ -82,6 +84,16 @@ def _tuning(facts: dict[str, Any]) -> Iterator[MachineCheck]:
     load, cores = facts["load_1min"], facts["cores"]
     fix = "Stop other programs (`top` shows them): they widen every interval." if load > cores / 2 else ""
     yield _check("load", f"{load} over the last minute on {cores} cores", fix)
+
+
+def _results(folder: Path) -> MachineCheck:
+    """Return the check of where experiments are kept, a folder that may not be there yet."""
+    # `Path.exists` raises PermissionError on 3.11.
+    there = next((place for place in (folder, *folder.parents) if os.path.exists(place)), folder)  # noqa: PTH110
+    if os.access(there, os.W_OK | os.X_OK):
+        return _disk(RESULTS, folder)
+    todo = "Name another folder with --results, or set XDG_DATA_HOME or HOME to a folder of yours."
+    return _check(RESULTS, f"{folder} cannot be written", todo)
 
 
 def _disk(subject: str, folder: Path, shows: str = "") -> MachineCheck:

@@ -12,6 +12,7 @@ from rich.text import Text
 from interlock.analysis.not_measured import in_one_line
 from interlock.analysis.pick.sentences import as_measured, candidate_lines, origin, ratio_text
 from interlock.results.answers import Contender, Costs, Pick, Recommendation, Standing
+from interlock.results.commands import runnable
 
 STYLES = {
     Standing.FASTER: "green",
@@ -26,6 +27,10 @@ LEGEND = (
 )
 
 
+# In fewer columns the figures of the ranking's table would be cut.
+LEAST_OF_TABLE = 80
+
+
 def first_lines(pick: Pick) -> list[str]:
     """Return the answer: a line for each candidate, whose figures these are, and the next command."""
     width = max([len("from"), *map(len, pick.named)])
@@ -36,11 +41,15 @@ def first_lines(pick: Pick) -> list[str]:
     return [*lines, *filter(None, [in_one_line({} if pick.shipped else pick.unmeasured)])]
 
 
-def terminal(pick: Pick) -> RenderableType:
-    """Return where the figures are from, the ranking, what is excluded, and the answer at the end."""
+def terminal(pick: Pick, width: int) -> RenderableType:
+    """Return where the figures are from, the ranking, what is excluded, and the answer at the end.
+
+    Where the ranking's table has no room, each row is a sentence.
+    """
     parts: list[RenderableType] = [_lines(_head(pick), "dim"), Text()]
     if pick.contenders:
-        parts += [_ranking(pick), Text(LEGEND.format(baseline=pick.baseline), style="dim"), Text()]
+        ranking = _lines(_sentences(pick)) if width < LEAST_OF_TABLE else _ranking(pick)
+        parts += [ranking, Text(LEGEND.format(baseline=pick.baseline), style="dim"), Text()]
     if pick.excluded:
         lines = (f"{', '.join(labels)}: {reason}" for reason, labels in _by_reason(pick).items())
         parts += [Text("excluded", style="bold"), *map(_indented, lines), Text()]
@@ -68,7 +77,7 @@ def _lines(pairs: Iterator[tuple[str, str]], style: str = "") -> RenderableType:
     table.add_column(no_wrap=True, style=style)
     table.add_column(overflow="fold", style=style)
     for subject, said in pairs:
-        table.add_row(Text(subject), Text(said))
+        table.add_row(Text(subject), Text(runnable(said)))
     return table
 
 
@@ -93,6 +102,13 @@ def _ranking(pick: Pick) -> Table:
     for place, contender in enumerate(pick.contenders, 1):
         table.add_row(*map(Text, _row(place, contender)), style=STYLES[contender.standing])
     return table
+
+
+def _sentences(pick: Pick) -> Iterator[tuple[str, str]]:
+    for place, contender in enumerate(pick.contenders, 1):
+        number, label, estimate, interval, rss, start, image, standing = _row(place, contender)
+        speed = f"{estimate} {interval}".rstrip()
+        yield number, f"{label}: {speed}, {standing}; RSS {rss} MB, start {start} ms, image {image} MB"
 
 
 def _row(place: int, contender: Contender) -> tuple[str, ...]:

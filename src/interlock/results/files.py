@@ -78,7 +78,7 @@ def cannot_write(path: Path, error: OSError) -> StoreError:
     return StoreError(
         file=str(path),
         found=f"cannot be written: {error.strerror or error}",
-        todo=f"Check permissions and free space of {path.parent}.",
+        todo=f"Check permissions and free space of {path.absolute().parent}.",
     )
 
 

@@ -92,3 +92,14 @@ def test_an_ordinary_user_and_a_machine_without_cgroups_of_version_2_are_told_so
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(UnsupportedHereError, match="root"):
         profiler.require_bpf()
+
+
+@pytest.mark.usefixtures("hierarchy")
+def test_an_ordinary_user_is_not_told_to_install_what_only_root_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once that was installed, the next refusal was that only root may."""
+    monkeypatch.setattr(toolchain, "PROFILER", (toolchain.Need("no-such-program", "some-package", "some-package"),))
+    with pytest.raises(UnsupportedHereError, match="no-such-program"):
+        profiler.require_bpf()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(UnsupportedHereError, match="only root may"):
+        profiler.require_bpf()

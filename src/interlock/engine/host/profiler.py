@@ -27,14 +27,14 @@ JOIN = ["/bin/sh", "-c", 'echo $$ >"$0"/cgroup.procs && exec "$@"']
 
 def require_bpf() -> None:
     """Raise UnsupportedHereError if this machine lacks something to count by BPF that can be known beforehand."""
-    lacking = toolchain.missing(toolchain.PROFILER)
-    if lacking:
-        problem = f"this machine has no {', '.join(need.what for need in lacking)}"
-        raise UnsupportedHereError(found=problem, todo=f"{toolchain.install_command(lacking)}.")
     if os.geteuid() != 0:
         raise UnsupportedHereError(
             found="only root may load BPF programs and make cgroups", todo="Run as root, with --as-root."
         )
+    lacking = toolchain.missing(toolchain.PROFILER)
+    if lacking:
+        problem = f"this machine has no {', '.join(need.what for need in lacking)}"
+        raise UnsupportedHereError(found=problem, todo=f"{toolchain.install_command(lacking)}.")
     if _own_cgroup() is None:
         raise UnsupportedHereError(
             found=f"no cgroup v2 is mounted at {' or '.join(map(str, HIERARCHIES))}",
