@@ -257,8 +257,9 @@ def test_an_experiment_that_was_killed_goes_on_from_whatever_folder_its_report_i
     """Only --results on the command line of the report itself made it say so."""
     where = Where(results=str(tmp_path / begun_in) if begun_in else "")
     settings = make_experiment((BASE, OTHER)).settings.model_copy(update={"where": where})
-    killed = {"settings": settings, "ended_by": "the end of its process"}
-    folder = write_experiment(tmp_path / "mine/killed", {OTHER: 2.0}, **killed)
+    folder = write_experiment(
+        tmp_path / "mine/killed", {OTHER: 2.0}, settings=settings, ended_by="the end of its process"
+    )
     monkeypatch.chdir(tmp_path)
     assert ("--resume" in invoke(folder)) is says_how
 

@@ -324,7 +324,8 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     # Only what was not reached; undecided rows are above.
     unreached = ended_lines(experiment, [])[1:]
     parts += [Text(line) for line in unreached[:MOST_LINES_ENDED]]
-    parts += [Text(f"and {left} more", style="dim")] if (left := len(unreached) - MOST_LINES_ENDED) > 0 else []
+    hidden = len(unreached) - MOST_LINES_ENDED
+    parts += [Text(f"and {hidden} more", style="dim")] if hidden > 0 else []
     disturbed = disturbed_text(experiment)
     parts += [Text(f"{capitalized(disturbed)}.")] if disturbed and disturbed not in opening.sentence else []
     said = " ".join(filter(None, (opening.source, _progress(experiment, tables))))
