@@ -207,7 +207,7 @@ def test_an_experiment_of_chosen_benchmarks_has_a_pick_of_its_own_by_them() -> N
 def test_a_benchmark_that_fails_on_the_baseline_keeps_no_other_out_of_an_experiments_own_pick() -> None:
     """It was 'STAY: nothing is shown to be faster' under a table in which another benchmark took half the time."""
     fast = [second / 2 for second in SIX]
-    figures = {
+    figures: Figures = {
         "cpython-3.13": {"locks/queue": SIX, "locks/broken": SIX, "blocking/sleep": SIX},
         "cpython-3.14": {"locks/queue": fast, "locks/broken": fast, "blocking/sleep": SIX},
     }
