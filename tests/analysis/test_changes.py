@@ -85,6 +85,30 @@ def test_a_benchmark_that_does_something_else_now_is_left_out() -> None:
     )
 
 
+def test_a_benchmark_whose_program_changed_under_its_name_is_left_out() -> None:
+    """An edited benchmark would show as a slower interpreter."""
+    old, new = "a" * 64, "b" * 64
+    before = make_extract({OTHER: 2.0}, programs={"locks": {"locks.py": old, "protocol.py": old}})
+    edited = make_extract({OTHER: 3.0}, 1, programs={"locks": {"locks.py": new, "protocol.py": old}})
+    found = compared(before, edited)
+    assert found.tables == ()
+    assert found.left_out == ("locks uncontended does something else: workloads/locks.py changed",)
+
+
+@pytest.mark.parametrize(
+    "sums",
+    [
+        pytest.param({"locks.py": "a" * 64, "protocol.py": "b" * 64}, id="only how times are taken changed"),
+        pytest.param({"locks.py": "a" * 64, "another.py": "b" * 64}, id="a file beside it is new"),
+        pytest.param({}, id="no sums were recorded"),
+    ],
+)
+def test_a_benchmark_that_runs_the_same_program_is_compared(sums: dict[str, str]) -> None:
+    before = make_extract({OTHER: 2.0}, programs={"locks": {"locks.py": "a" * 64, "protocol.py": "a" * 64}})
+    found = compared(before, make_extract({OTHER: 3.0}, 1, programs={"locks": sums}))
+    assert (row_of(found).change.verdict, found.left_out) == ("slower", ())
+
+
 def test_experiments_of_different_kinds_of_host_are_refused() -> None:
     other = make_extract({OTHER: 2.0}, 1, facts_of_host={"cores": 96})
     with pytest.raises(KindError, match="cores 2 and 96"):

@@ -12,7 +12,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog import selection
 from interlock.catalog.variants import Mode
 from interlock.errors import UsageError
-from tests.builders import make_benchmark, make_variant, make_workload
+from tests.builders import METRIC, make_benchmark, make_variant, make_workload
 
 
 def test_a_name_that_does_not_exist_is_shown_with_those_that_do() -> None:
@@ -57,6 +57,13 @@ def test_a_benchmark_that_does_not_exist_is_shown_with_those_that_do(wanted: str
     with pytest.raises(UsageError) as caught:
         selection.select_benchmarks(WORKLOADS, [wanted])
     assert [text for text in said if text not in str(caught.value)] == []
+
+
+def test_a_benchmark_that_only_its_program_knows_is_refused_with_what_to_write() -> None:
+    """It was 'there is no benchmark of ours 'dumps'. There are: none.', of one that had been measured by this name."""
+    known = {"ours": make_workload("ours", kind="pyperf", program="bench.py", benchmarks=[], metric=METRIC)}
+    with pytest.raises(UsageError, match=r"only the program of ours knows.* \[\[benchmarks\]\] in .*ours\.toml"):
+        selection.select_benchmarks(known, ["ours/dumps"])
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1))

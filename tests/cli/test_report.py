@@ -20,7 +20,8 @@ from interlock.report import overview
 from interlock.report.export import TABLES
 from interlock.results import store
 from interlock.results.json_documents import Reported
-from tests.analysis.extracts import OTHER, THIRD, write_experiment
+from interlock.results.settings import Where
+from tests.analysis.extracts import BASE, OTHER, THIRD, write_experiment
 from tests.builders import ROOT, Entry, make_cell, make_experiment
 
 
@@ -247,6 +248,20 @@ def test_without_results_of_ones_own_a_report_is_of_a_shipped_experiment_and_say
     assert result.stderr.startswith(f"shipped  {overview.EXPERIMENT}:")
     assert {line.split(" ")[0] for line in result.stdout.splitlines()[-8:]} & {"SWITCH", "STAY", "MEASURE"}
     assert len(result.stdout.splitlines()) <= 40
+
+
+@pytest.mark.parametrize(("begun_in", "says_how"), [("mine", True), ("elsewhere", False), ("", False)])
+def test_an_experiment_that_was_killed_goes_on_from_whatever_folder_its_report_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun_in: str, says_how: bool
+) -> None:
+    """Only --results on the command line of the report itself made it say so."""
+    where = Where(results=str(tmp_path / begun_in) if begun_in else "")
+    settings = make_experiment((BASE, OTHER)).settings.model_copy(update={"where": where})
+    folder = write_experiment(
+        tmp_path / "mine/killed", {OTHER: 2.0}, settings=settings, ended_by="the end of its process"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert ("--resume" in invoke(folder)) is says_how
 
 
 def test_a_report_is_json_for_programs(folder: Path) -> None:

@@ -274,3 +274,14 @@ def test_what_is_printed_in_short_says_how_an_experiment_that_was_ended_goes_on(
     shown = printed(brief(interrupted(), [], NOT_KNOWN))
     assert f"--resume {interrupted().name}" in shown
     assert sum("write" in line for line in shown.splitlines()) == 1
+
+
+def test_how_many_more_workloads_were_not_reached_is_said() -> None:
+    """The third one of three was left out without a word, as if it had been measured."""
+    experiment = interrupted()
+    names = ["write", "startup", "service"]
+    cells = [cell.model_copy(update={"workload": name}) for name in names for cell in experiment.cells[-1:]]
+    settings = experiment.settings.model_copy(update={"workloads": names})
+    shown = printed(brief(experiment.model_copy(update={"settings": settings, "cells": cells}), [], NOT_KNOWN))
+    lines = [line for line in shown.splitlines() if line.startswith(("not measured", "and"))]
+    assert lines == ["not measured: write", "not measured: startup", "and 1 more"]

@@ -71,7 +71,7 @@ def changes_between(before: Side, after: Side) -> Changes:
     """Return the changes from one experiment to another; raise KindError if they are not of one kind."""
     check_comparable(f"{before.name} and {after.name}", before.extract.cohort, after.extract.cohort)
     old, new = before.extract.measured, after.extract.measured
-    common = [key for key in old if key in new and old[key].command == new[key].command]
+    common = [key for key in old if key in new and not new[key].change_since(old[key])]
     tables = [_table(before, after, key) for key in common]
     return Changes(
         before,
@@ -116,6 +116,6 @@ def _left_out(before: Side, after: Side) -> list[str]:
                 lines.append(f"only in {mine.name} {' '.join(key)}: {', '.join(alone)}")
     for key, old in before.extract.measured.items():
         new = after.extract.measured.get(key)
-        if new and old.command != new.command:
-            lines.append(f"{' '.join(key)} does something else: {old.command}; now {new.command}")
+        if new and (change := new.change_since(old)):
+            lines.append(f"{' '.join(key)} does something else: {change}")
     return lines

@@ -20,6 +20,9 @@ from interlock.errors import KindError
 from interlock.results.experiments import Experiment
 from interlock.results.json_documents import KindOfHost
 
+# Comes with Interlock and says how to take a time, not what is measured.
+PROTOCOL = "protocol.py"
+
 
 class Cohort(NamedTuple):
     """What experiments must have in common to be compared: the kind of host, the baseline and what optimised it."""
@@ -49,6 +52,7 @@ class BenchmarkRatios:
 
     benchmark: Benchmark
     command: str
+    programs: Mapping[str, str]  # sums of what its workload runs, by path below workloads/; empty if none were recorded
     twin: Ratio | None
     points: Mapping[str, Comparison]
 
@@ -56,6 +60,17 @@ class BenchmarkRatios:
     def is_disturbed(self) -> bool:
         """Return whether the host was too disturbed meanwhile to decide by it."""
         return any(point.is_disturbed for point in self.points.values())
+
+    def change_since(self, before: BenchmarkRatios) -> str:
+        """Return what it does otherwise than it did before, in words; empty if it does the same.
+
+        A file that only one of them has does not count: whatever imports it has changed too.
+        """
+        if self.command != before.command:
+            return f"{before.command}; now {self.command}"
+        common = (self.programs.keys() & before.programs.keys()) - {PROTOCOL}
+        changed = [f"workloads/{path}" for path in sorted(common) if self.programs[path] != before.programs[path]]
+        return f"{', '.join(changed)} changed" if changed else ""
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,9 @@ def extract(experiment: Experiment, tables: Sequence[Table]) -> Extract:
         tool_version=experiment.tool_version,
         cohort=Cohort(host_kind(experiment), experiment.settings.baseline, baseline_optimisation(experiment)),
         images={image.variant: image.content_hash for image in experiment.images},
-        measured={(table.workload.name, table.benchmark.name): _benchmark_ratios(table) for table in tables},
+        measured={
+            (table.workload.name, table.benchmark.name): _benchmark_ratios(experiment, table) for table in tables
+        },
     )
 
 
@@ -103,10 +120,11 @@ def host_kind(experiment: Experiment) -> KindOfHost:
     )
 
 
-def _benchmark_ratios(table: Table) -> BenchmarkRatios:
+def _benchmark_ratios(experiment: Experiment, table: Table) -> BenchmarkRatios:
     return BenchmarkRatios(
         benchmark=table.benchmark,
         command=_command(table.workload, table.benchmark),
+        programs=experiment.programs.get(table.workload.name, {}),
         twin=table.twin,
         points={row.label: row.to_baseline for row in table.rows if row.to_baseline},
     )
@@ -192,7 +210,7 @@ def _summary(cohort: Cohort, extracts: Sequence[Extract]) -> KindSummary:
 def _host_table(cohort: Cohort, key: BenchmarkKey, latest: Mapping[str, Extract]) -> HostTable:
     measured = {host: extract.measured[key] for host, extract in latest.items() if key in extract.measured}
     last = measured[max(measured, key=lambda host: (latest[host].started, latest[host].name))]
-    measured = {host: ratios for host, ratios in measured.items() if ratios.command == last.command}
+    measured = {host: ratios for host, ratios in measured.items() if not last.change_since(ratios)}
     labels = list(dict.fromkeys(label for ratios in measured.values() for label in ratios.points))
     points = {
         label: {host: ratios.points[label] for host, ratios in measured.items() if label in ratios.points}

@@ -30,10 +30,20 @@ def select_names(
 
 
 def named_benchmark(known: Mapping[str, Workload], text: str, key: str = "") -> tuple[str, str]:
-    """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError for what does not exist."""
+    """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError for what does not exist.
+
+    Before it is measured, it is not known which benchmarks a program lists.
+    """
     workload, slash, benchmark = text.partition("/")
     require_known(known, workload, "workload", key)
     benchmarks = [declared.name for declared in known[workload].benchmarks]
+    if not benchmarks:
+        file = known[workload].file
+        raise UsageError(
+            key=key,
+            found=f"'{text}' names a benchmark that only the program of {workload} knows",
+            todo=f"Name {workload} for all of them, or list those to measure as [[benchmarks]] in {file}.",
+        )
     if not slash:
         todo = f"Write it as {workload}/{benchmarks[0]}. {nearest('', benchmarks)}"
         raise UsageError(key=key, found=f"'{text}' names no benchmark", todo=todo)

@@ -153,10 +153,15 @@ def report_command(
     elif written:
         console.say(str(written))
     else:
-        # `--resume` takes a name, by which only the user's own results are found.
-        own = folder.resolve().parent == (results or ProjectPaths.find().results).resolve()
-        short = brief(described, tables, replace(_next_here(opening), can_continue=own))
+        short = brief(described, tables, replace(_next_here(opening), can_continue=_is_own(folder, described, results)))
         console.print(report.terminal(described, tables) if full else short, crop=False)
+
+
+def _is_own(folder: Path, described: Experiment, results: Path | None) -> bool:
+    """Return whether the command that resumes an experiment finds it: by its name, and where it says it was begun."""
+    begun_in = described.settings.where.results
+    known = [results or ProjectPaths.find().results, *([Path(begun_in)] if begun_in else [])]
+    return folder.resolve().parent in [place.resolve() for place in known]
 
 
 def _next_here(opening: Opening) -> Opening:

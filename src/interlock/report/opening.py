@@ -42,7 +42,7 @@ from interlock.results.settings import duration_text
 
 # Rows of each table before the rest is folded, or left to --full on a terminal.
 MOST_ROWS = 25
-MOST_LINES_CHANGED, MOST_LINES_OPEN, MOST_LINES_ENDED = 9, 3, 3
+MOST_LINES_CHANGED, MOST_LINES_OPEN, MOST_LINES_ENDED = 9, 3, 2
 LONGEST_BAR = 3
 FIRST_LOOK = min(LOOKS)
 # Stands beside a name if there is no room for words.
@@ -322,7 +322,10 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     alone = None if opening.sections else _alone_section(tables)
     parts += rich_parts(alone) if alone else []
     # Only what was not reached; undecided rows are above.
-    parts += [Text(line) for line in ended_lines(experiment, [])[1:MOST_LINES_ENDED]]
+    unreached = ended_lines(experiment, [])[1:]
+    parts += [Text(line) for line in unreached[:MOST_LINES_ENDED]]
+    hidden = len(unreached) - MOST_LINES_ENDED
+    parts += [Text(f"and {hidden} more", style="dim")] if hidden > 0 else []
     disturbed = disturbed_text(experiment)
     parts += [Text(f"{capitalized(disturbed)}.")] if disturbed and disturbed not in opening.sentence else []
     said = " ".join(filter(None, (opening.source, _progress(experiment, tables))))

@@ -29,10 +29,11 @@ def refused(parse: Callable[[Any], object], given: object) -> UsageError:
 
 
 def test_a_weight_is_of_a_workload_or_of_one_benchmark_and_is_1_if_nothing_is_said() -> None:
-    assert parse_weights(["download=3", "download/many=0.5", "startup"]) == (
+    assert parse_weights(["download=3", "download/many=0.5", "startup", "ours/round trip=2"]) == (
         WorkloadWeight("download", None, 3.0),
         WorkloadWeight("download", "many", 0.5),
         WorkloadWeight("startup", None, 1.0),
+        WorkloadWeight("ours", "round trip", 2.0),
     )
 
 

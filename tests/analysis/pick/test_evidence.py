@@ -18,6 +18,7 @@ from interlock.analysis.pick.evidence import (
     choose_experiment,
     measured_otherwise,
     measuring_command,
+    named_to_measure,
     shares_of,
 )
 from interlock.analysis.pick.own import own_pick
@@ -26,7 +27,8 @@ from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError
 from interlock.results.answers import Whose
-from tests.builders import make_benchmark, make_built, make_settings, make_workload
+from interlock.results.experiments import Outcome, State
+from tests.builders import METRIC, make_benchmark, make_built, make_settings, make_workload
 from tests.picks import (
     SIX,
     TODAY,
@@ -201,6 +203,35 @@ def test_an_experiment_of_chosen_benchmarks_has_a_pick_of_its_own_by_them() -> N
     picked = own_pick(experiment, values, CATALOG, TODAY)
     assert picked is not None
     assert [(share.workload, share.benchmark) for share in picked.shares] == [("locks", "queue")]
+
+
+def test_a_benchmark_that_fails_on_the_baseline_keeps_no_other_out_of_an_experiments_own_pick() -> None:
+    """It was 'STAY: nothing is shown to be faster' under a table in which another benchmark took half the time."""
+    fast = [second / 2 for second in SIX]
+    figures: Figures = {
+        "cpython-3.13": {"locks/queue": SIX, "locks/broken": SIX, "blocking/sleep": SIX},
+        "cpython-3.14": {"locks/queue": fast, "locks/broken": fast, "blocking/sleep": SIX},
+    }
+    failed = Outcome(state=State.FAILED, reason="it fails")
+    experiment = recorded(figures).experiment
+    cells = [
+        cell.model_copy(update={"benchmarks": {**cell.benchmarks, "broken": failed}})
+        if cell.workload == "locks"
+        else cell
+        for cell in experiment.cells
+    ]
+    picked = own_pick(experiment.model_copy(update={"cells": cells}), values_of(figures), CATALOG, TODAY)
+    assert picked is not None
+    shares = {(share.workload, share.benchmark): share.share for share in picked.shares}
+    assert shares == {("locks", "queue"): 0.5, ("blocking", "sleep"): 0.5}
+    assert picked.answer.startswith("SWITCH")
+
+
+def test_a_workload_whose_benchmarks_its_program_lists_is_measured_whole_in_the_next_command() -> None:
+    """The command that a report printed was refused: 'there is no benchmark of ours'."""
+    known = {"ours": make_workload("ours", kind="pyperf", program="bench.py", benchmarks=[], metric=METRIC)}
+    weights = parse_weights(["ours/round trip=1", "locks/queue"])
+    assert [named_to_measure(weight, {**KNOWN, **known}) for weight in weights] == ["ours", "locks/queue"]
 
 
 def test_of_the_shipped_experiments_those_that_decide_come_before_those_that_compare_more() -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from interlock.analysis import not_measured
 from interlock.analysis.comparison import baseline_optimisation
 from interlock.analysis.pick import sentences
-from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command
+from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, named_to_measure
 from interlock.analysis.pick.exclusions import (
     LocalImage,
     elsewhere_unmeasured,
@@ -205,7 +205,7 @@ def advise(
     is_here = not (evidence.recorded.shipped or apart)
     # Other machines' figures are soon replaced by quick ones of this one, and those by a full experiment.
     where = experiment.settings.where.words if is_here else ["--quick"]
-    weighted = [weight.name for weight in criteria.weights]
+    weighted = [named_to_measure(weight, evidence.catalog.workloads) for weight in criteria.weights]
     named = _named(evidence, ranked)
     measure = measuring_command(weighted, _to_measure(evidence, ranked, named), criteria, where)
     recommended = None

@@ -11,7 +11,8 @@ from interlock.catalog.variants import Support, SupportPhase
 from interlock.errors import UsageError
 
 MOST_WEIGHT = 1e9
-WEIGHT = re.compile(r"(?P<workload>[^=/\s]+)(/(?P<benchmark>[^=/\s]+))?(=(?P<weight>.*))?")
+# A benchmark that a program lists may have spaces in its name.
+WEIGHT = re.compile(r"(?P<workload>[^=/\s]+)(/(?P<benchmark>[^=/\s]([^=/]*[^=/\s])?))?(=(?P<weight>.*))?")
 SIZE = re.compile(r"(?P<number>[0-9]{1,15}(\.[0-9]{1,15})?)\s*(?P<unit>[kKMGT]i?B)")
 # Powers of 1000 (kB) and of 1024 (KiB).
 UNITS = {

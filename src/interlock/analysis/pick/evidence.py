@@ -236,8 +236,14 @@ def _as_today(benchmark: Benchmark, workload: Workload | None) -> Benchmark:
 
 
 def _todo(criteria: Criteria, known: Workloads) -> str:
-    names = [weight.name for weight in criteria.weights if weight.workload in known]
+    names = [named_to_measure(weight, known) for weight in criteria.weights if weight.workload in known]
     return f"Measure it: `{measuring_command(names, [], criteria)}`." if names else "Name an experiment with --from."
+
+
+def named_to_measure(weight: WorkloadWeight, known: Workloads) -> str:
+    """Return what `matrix --workloads` takes for a weight: a workload whose benchmarks its program lists only whole."""
+    workload = known.get(weight.workload)
+    return weight.name if workload is None or workload.benchmarks else weight.workload
 
 
 def measuring_command(

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from interlock.analysis.comparison import counted
 from interlock.analysis.pick.advice import ImageHere, ThisMachine, advise, decide
 from interlock.analysis.pick.criteria import Criteria, WorkloadWeight, phase_on
-from interlock.analysis.pick.evidence import Evidence, RecordedExperiment, missing_from, usual_question
+from interlock.analysis.pick.evidence import (
+    Evidence,
+    RecordedExperiment,
+    missing_from,
+    usual_question,
+    weighted_benchmarks,
+)
 from interlock.analysis.pick.exclusions import LocalImage
 from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import SupportPhase
+from interlock.catalog.workloads import Workload
 from interlock.results.answers import Pick, Whose
 from interlock.results.experiments import Experiment, Values
 
@@ -30,22 +39,37 @@ def is_aside(label: str, catalog: Catalog, today: datetime.date) -> bool:
     return phase_on(variant.support, today) is SupportPhase.END_OF_LIFE
 
 
+def _with_figures(
+    experiment: Experiment, criteria: Criteria, known: Mapping[str, Workload]
+) -> Iterator[WorkloadWeight]:
+    """Yield the workloads with figures of the baseline; of one that lacks some, or was measured in part, what it has.
+
+    One test that fails on the baseline must not keep the rest of its suite out of the answer.
+    """
+
+    def has(weight: WorkloadWeight) -> bool:
+        return not missing_from(experiment, replace(criteria, weights=(weight,)), known)
+
+    for name in experiment.settings.workloads:
+        whole = WorkloadWeight(name, None, 1.0)
+        if has(whole):
+            yield whole
+            continue
+        chosen = experiment.settings.benchmarks.get(name)
+        counting = counted(weighted_benchmarks(experiment.workloads, known, whole), criteria.cpus)
+        each = [WorkloadWeight(name, part, 1.0) for part in chosen or [benchmark.name for benchmark in counting]]
+        parts = [part for part in each if has(part)]
+        yield from parts if chosen else [replace(part, weight=1.0 / len(parts)) for part in parts]
+
+
 def own_pick(experiment: Experiment, values: Values, catalog: Catalog, today: datetime.date) -> Pick | None:
-    """Return the pick for the usual mix, or by all workloads with figures of the baseline; None without any."""
+    """Return the pick for the usual mix, or by all that has figures of the baseline; None without any."""
     recorded = RecordedExperiment(Path(experiment.name), experiment, Whose.HERE)
     cpus = experiment.host["cores"] or 1
     criteria = usual_question([recorded], Criteria((), cpus), catalog)
 
-    def lacks(asked: Criteria) -> bool:
-        return bool(missing_from(experiment, asked, catalog.workloads))
-
-    if lacks(criteria):
-        settings = experiment.settings
-        parts = {name: [*settings.benchmarks.get(name, ())] or [None] for name in settings.workloads}
-        each = [WorkloadWeight(name, part, 1.0) for name, known in parts.items() for part in known]
-        criteria = replace(
-            criteria, weights=tuple(weight for weight in each if not lacks(replace(criteria, weights=(weight,))))
-        )
+    if missing_from(experiment, criteria, catalog.workloads):
+        criteria = replace(criteria, weights=tuple(_with_figures(experiment, criteria, catalog.workloads)))
         if not criteria.weights:
             return None
     evidence = Evidence(recorded, recorded_figures(experiment, values), catalog, criteria, today)
