@@ -146,6 +146,15 @@ def test_what_an_experiment_was_begun_with_it_goes_on_with(folder: Path) -> None
         interlock("matrix", "--resume", "x")
 
 
+def test_a_trial_that_is_resumed_by_the_same_command_has_the_same_defaults(folder: Path) -> None:
+    """It was refused for lack of --http, --cmd and --load, or had another address than the file's."""
+    (folder / "interlock.toml").write_text('[trial]\nhttp = ":99999/"\n')
+    (folder / "Dockerfile").write_text("FROM python:3.13\n")
+    with pytest.raises(UsageError) as caught:
+        interlock("trial", ".", "--resume", "x")
+    assert (caught.value.file, caught.value.key) == ("interlock.toml", "trial.http")
+
+
 def test_the_table_of_both_files_is_an_error_of_each_command_that_reads_it(folder: Path) -> None:
     (folder / "interlock.toml").write_text("")
     (folder / "pyproject.toml").write_text("[tool.interlock]\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -70,26 +71,27 @@ def test_a_matrix_does_not_go_on_with_a_trial(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "seed", "options", "is_refused"),
+    ("changes", "seed", "options", "differ"),
     [
-        ({}, 7, {}, False),
-        ({"budget_s": 60.0}, 7, {}, False),
-        ({"seed": 8}, None, {}, False),
-        ({"seed": 8}, 8, {}, True),
-        ({"variants": [OWN, FAST]}, 7, {}, True),
-        ({}, 7, {"context": "/srv/service", "builder": "BuildKit"}, False),
-        ({}, 7, {"environment": ["B", "A"]}, False),
-        ({}, 7, {"memory": "256m"}, True),
-        ({}, 7, {"network": "other"}, True),
-        ({}, 7, {"environment_sum": "of another value of A"}, True),
-        ({}, 7, {"test": "pytest -q"}, True),
+        ({}, 7, {}, ""),
+        ({"budget_s": 60.0}, 7, {}, ""),
+        ({"seed": 8}, None, {}, ""),
+        ({"seed": 8}, 8, {}, "--seed"),
+        ({"variants": [OWN, FAST]}, 7, {}, "--variants"),
+        ({"profiled": False, "rounds": 9, "rounds_limit": 9}, 7, {}, "--rounds, --no-syscalls"),
+        ({}, 7, {"context": "/srv/service", "builder": "BuildKit"}, ""),
+        ({}, 7, {"environment": ["B", "A"]}, ""),
+        ({}, 7, {"memory": "256m"}, "--memory"),
+        ({}, 7, {"network": "other"}, "--network"),
+        ({}, 7, {"environment_sum": "of another value of A"}, "the values of --env"),
+        ({}, 7, {"test": "pytest -q"}, "--cmd"),
     ],
 )
 def test_a_trial_goes_on_as_it_was_begun(
     changes: dict[str, object],
     seed: int | None,
     options: dict[str, object],
-    is_refused: bool,
+    differ: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -100,10 +102,10 @@ def test_a_trial_goes_on_as_it_was_begun(
     began = store.read_experiment(folder)
     monkeypatch.setattr("interlock.cli.settings.facts", lambda: began.host)
     settings = began.settings.model_copy(update=changes)
-    if not is_refused:
+    if not differ:
         assert _began(tmp_path, folder.name, settings, seed, make_trial(**given | options)) == began
         return
-    with pytest.raises(UsageError, match="other options"):
+    with pytest.raises(UsageError, match=re.escape(f"other options ({differ}): ")):
         _began(tmp_path, folder.name, settings, seed, make_trial(**given | options))
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.errors import SwapError
+from interlock.errors import LeftError, SwapError
 from interlock.swap import yaml_files
 from interlock.swap.caveats import Weight
 from interlock.swap.copied import beside
@@ -56,6 +56,33 @@ def test_versions_beside_an_image_are_found_and_left_to_the_person() -> None:
     (found,) = swapped_file("compose.yaml", text, FREE, None, paths=True).paths
     assert found == FoundVersion(4, "python3.12", "python3.14t", False, found.reason)
     assert found.reason
+
+
+BUILT = (
+    "services:\n  a:\n    build: ./python3.12\n    environment:\n      PYTHONPATH: /x/lib/python3.12/y\n"
+    "    command: [python3.12, x]\n"
+)
+
+
+def test_versions_of_a_service_that_is_built_are_found_beside_an_image() -> None:
+    text = f"{BUILT}    volumes: ['x:/x/python3.11']\n  b:\n    image: python:3.12\n"
+    result = swapped_file("compose.yaml", text, FREE, None, paths=True)
+    assert [(one.line, one.new, one.edited) for one in result.paths] == [
+        (5, "python3.14t", False),
+        (6, "python3.14t", False),
+    ]
+    assert swapped_file("compose.yaml", text, FREE, "b", paths=True).paths == ()
+
+
+@pytest.mark.parametrize("more", ["", "  b:\n    image: postgres:17\n    command: python3.11 x\n"])
+def test_versions_of_a_service_that_is_built_are_named_where_no_image_is_swapped(more: str) -> None:
+    with pytest.raises(LeftError) as left:
+        swapped_file("compose.yaml", BUILT + more, FREE, None, paths=True)
+    assert left.value.file == "compose.yaml:5"
+    assert left.value.todo.endswith("line 5: python3.12 -> python3.14t; line 6: python3.12 -> python3.14t.")
+    with pytest.raises(SwapError) as right:
+        swapped_file("compose.yaml", (BUILT + more).replace("python3.12", "python3.14t"), FREE, None, paths=True)
+    assert not isinstance(right.value, LeftError)
 
 
 @pytest.mark.parametrize(

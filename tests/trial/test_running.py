@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
+from interlock.engine.run.user_images import UserImage
 from interlock.errors import UsageError
 from interlock.measure.resumable import BEGIN_ANEW
 from interlock.results.experiments import Outcome, State
-from interlock.trial.running import require_the_same
+from interlock.trial import running
+from interlock.trial.builds import Builds
+from interlock.trial.running import require_the_same, run_trial
 from interlock.trial.workloads import Checks, workload_of
 from tests.builders import make_built
 from tests.trials import CHECKS, make_tried
@@ -35,3 +39,20 @@ def test_a_trial_goes_on_with_its_own_load() -> None:
     began, _ = make_tried({})
     with pytest.raises(UsageError, match="another load"):
         require_the_same(began, [workload_of(Path("service"), Checks(test="true"))], began.images)
+
+
+@pytest.mark.parametrize(("keep", "removed"), [(False, [["image", "stage"]]), (True, [])])
+def test_the_images_of_the_stages_of_a_kept_image_stay_so_that_it_comes_out_equal_again(
+    keep: bool, removed: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The classic builder built a stage anew, so a trial with --keep could not be resumed."""
+    engine = MagicMock()
+
+    def proved(_engine: object, _request: object, builds: Builds, _watching: object) -> None:
+        builds.left.append(UserImage("image", 1, 1, left=("stage",)))
+
+    monkeypatch.setattr(running, "_proved", proved)
+    monkeypatch.setattr("interlock.trial.running.experiment.run", lambda *_: tmp_path)
+    run_trial(engine, MagicMock(keep=keep), lambda _, __: None, MagicMock())
+    assert [call.args[0] for call in engine.remove_untagged.call_args_list] == removed
+    engine.clean_up.assert_called_once()

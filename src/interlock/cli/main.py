@@ -106,8 +106,9 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, TyperCommand | None, list[str]]:
         """Return the command that the words name, with its options, and the remaining words."""
         name, _, rest = super().resolve_command(ctx, args)
-        # A resumed experiment goes on with the options that it began with.
-        if name in OF_DEFAULTS and not any(word.partition("=")[0] == "--resume" for word in rest):
+        # A resumed matrix goes on with the options of its record; a resumed trial is given them again.
+        resumed = name == "matrix" and any(word.partition("=")[0] == "--resume" for word in rest)
+        if name in OF_DEFAULTS and not resumed:
             with suppress(*[InterlockError] if {"-h", "--help"} & {*rest} else []):  # help is there with a wrong file
                 taken = take_defaults(name, rest)
                 ctx.default_map = {name: {option: value for option, (_, value) in taken.items()}}

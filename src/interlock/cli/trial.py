@@ -49,8 +49,18 @@ from interlock.trial.sums import keyed_sum
 from interlock.trial.workloads import Checks, ServicePlace
 
 BUDGET_S = 600.0
-# What of a trial's options says how its rows run, and no image does; the sum has the environment's names too.
-OF_ROWS = ("environment_sum", "test", "load", "service_cpus", "memory", "network")
+# What of a trial's record says how its rows run, and no image does, and the option that it is from; the sum has the
+# environment's names too.
+OF_ROWS = {
+    "environment_sum": "the values of --env",
+    "test": "--cmd",
+    "load": "--load",
+    "service_cpus": "--cpus",
+    "memory": "--memory",
+    "network": "--network",
+}
+# The option of a setting that has another name.
+OF_SETTINGS = {"rounds_limit": "--rounds", "profiled": "--no-syscalls"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,10 +333,13 @@ def _began(results: Path, named: str, settings: Settings, seed: int | None, aske
     began = unfinished(results, named, is_trial=True)
     may_differ = ["workloads", "budget_s", "where", *(["seed"] if seed is None else [])]
     settings = settings.model_copy(update={name: getattr(began.settings, name) for name in may_differ})
-    if settings != began.settings or any(getattr(asked, key) != getattr(began.trial, key) for key in OF_ROWS):
+    others = [key for key in Settings.model_fields if getattr(settings, key) != getattr(began.settings, key)]
+    differ = [OF_SETTINGS.get(key, f"--{key}") for key in others]
+    differ += [option for key, option in OF_ROWS.items() if getattr(asked, key) != getattr(began.trial, key)]
+    if differ:
         raise UsageError(
             key="--resume",
-            found=f"{named} was started with other options: {began.command}",
+            found=f"{named} was started with other options ({', '.join(dict.fromkeys(differ))}): {began.command}",
             todo="Give the same ones.",
         )
     return began

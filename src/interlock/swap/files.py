@@ -49,7 +49,19 @@ def swapped_file(  # noqa: PLR0913  the file, its folder, and what is asked
     """Swap a Dockerfile, a compose file, a Kubernetes manifest or a devcontainer.json, as the file's name says."""
     if not _is_manifest(file):
         return swapped_dockerfile(text, to, stage, paths=paths, file=file, beside=beside)
-    return _swapped(_manifest(file, text), file, to, stage, paths=paths, beside=beside)
+    manifest = _manifest(file, text)
+    try:
+        return _swapped(manifest, file, to, stage, paths=paths, beside=beside)
+    except SwapError as error:
+        broken, _ = broken_versions(manifest, (), to, built=stage is None)
+        if not broken:
+            raise
+        versions = "; ".join(f"line {version.line}: {version.old} -> {version.new}" for version in broken)
+        raise LeftError(
+            file=error.file if isinstance(error, LeftError) else f"{file}:{broken[0].line}",
+            found=error.found,
+            todo=f"{error.todo} Edit by hand what fits only the image of before: {versions}.",
+        ) from None
 
 
 def swapped_dockerfile(  # noqa: PLR0913  the file, its folder, and what is asked
@@ -67,7 +79,7 @@ def _swapped(  # noqa: PLR0913  the file, its folder, and what is asked
     now: ParsedFile, file: str, to: NewImage, stage: str | None, *, paths: bool, beside: Beside
 ) -> SwapResult:
     before, chosen, back = _before_swap(now, stage, file)
-    broken, instructions = broken_versions(before, chosen, to)
+    broken, instructions = broken_versions(before, chosen, to, built=stage is None)
     changes = swap_edits(before, chosen, to, instructions if paths else ())
     made = Edits(before.text, changes.edits)
     if isinstance(before, ImageManifest) and file.lower().endswith(YAML_ENDS):

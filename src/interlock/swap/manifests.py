@@ -46,6 +46,7 @@ class ImageManifest:
     sign: str  # the start of a comment
     entries: tuple[ImageEntry, ...]
     stays: tuple[Caveat, ...] = ()  # about what names Python, or is built from it, outside of image lines
+    built: tuple[Span, ...] = ()  # what services run and have there that a Dockerfile builds
 
     @property
     def elsewhere(self) -> tuple[Caveat, ...]:

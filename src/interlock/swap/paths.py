@@ -175,23 +175,32 @@ VersionedInstruction = tuple[Instruction, list[VersionToken]]
 
 
 def broken_versions(
-    parsed: ParsedFile, chosen: Sequence[int], to: NewImage
+    parsed: ParsedFile, chosen: Sequence[int], to: NewImage, *, built: bool = True
 ) -> tuple[list[FoundVersion], list[VersionedInstruction]]:
-    """Return the versions that a swap of these image lines breaks, and the instructions where they can be edited."""
+    """Return the versions that a swap of these image lines breaks, and the instructions where they can be edited.
+
+    `built` includes those of a compose file's services whose Dockerfiles are swapped too.
+    """
     if isinstance(parsed, ImageManifest):
-        return [*dict.fromkeys(_in_scopes(parsed, chosen, to))], []
+        return [*dict.fromkeys(_in_scopes(parsed, chosen, to, parsed.built if built else ()))], []
     instructions = _versioned_instructions(parsed, [parsed.stages[index] for index in chosen], to)
     return [token.change for _, tokens in instructions for token in tokens if token.change], instructions
 
 
-def _in_scopes(manifest: ImageManifest, chosen: Sequence[int], to: NewImage) -> Iterator[FoundVersion]:
-    """Yield the versions in the scopes of entries: their commands, volumes and environments."""
+def _in_scopes(
+    manifest: ImageManifest, chosen: Sequence[int], to: NewImage, built: Sequence[Span]
+) -> Iterator[FoundVersion]:
+    """Yield the versions in the scopes of entries, their commands, volumes and environments, and in what is built.
+
+    If no entry is chosen, the version before the swap is unknown, so it may be any.
+    """
     text, reason = manifest.text, "edit it by hand: only a Dockerfile's are edited"
     entries = [manifest.entries[index] for index in chosen]
-    old = {entry.python.python if entry.python else None for entry in entries}
+    old = {entry.python.python if entry.python else None for entry in entries} or {None}
     images = {at for entry in entries for at in range(entry.span.start, entry.span.end)}
     # Each once: thousands of services may merge one mapping.
-    for span in dict.fromkeys(scope.span for entry in entries for scope in entry.scopes):
+    scopes = [scope.span for entry in entries for scope in entry.scopes]
+    for span in dict.fromkeys([*scopes, *built]):
         for match in VERSION_TOKEN.finditer(text, span.start, span.end):
             version, new = _plain_version(match), _renamed(match, to)
             known = version is not None and (None in old or _without_patch(match, version) in old)

@@ -59,7 +59,8 @@ def read_manifest(text: str, file: str) -> ImageManifest:
     else:
         raise _no_manifest_error(documents, file)
     stays = tuple(_built(services)) if services else _other_images(documents, images)
-    return ImageManifest(text, noun, "#", _entries(text, documents, images, file), stays)
+    built = tuple(sorted(map(_span, _of_built(services)), key=lambda span: span.start))
+    return ImageManifest(text, noun, "#", _entries(text, documents, images, file), stays, built)
 
 
 def _no_manifest_error(documents: Sequence[Node], file: str) -> SwapError:
@@ -204,6 +205,17 @@ def _built(services: Iterable[Node]) -> Iterator[Caveat]:
             todo = "edit the Dockerfile here by hand" if inline else f"swap {_build_file(build)}"
             yield Caveat(key.start_mark.line + 1, f"'{key.value}' is built: {todo}", Weight.KNOW)
             yield from _chosen_by_build(build)
+
+
+# Keys of a service with paths and commands of its image.
+IN_IMAGE = ("entrypoint", "command", "healthcheck", "environment", "volumes", "working_dir")
+
+
+def _of_built(services: Iterable[Node]) -> Iterator[Node]:
+    """Yield what each service that is built runs and has in its image."""
+    for service in (service for node in services for _, service in _pairs(node)):
+        if _get(service, "build") is not None:
+            yield from (value for key in IN_IMAGE if (value := _get(service, key)) is not None)
 
 
 def _chosen_by_build(build: Node) -> Iterator[Caveat]:
