@@ -387,7 +387,7 @@ def _commands(experiment: Experiment, opening: Opening) -> Iterator[str]:
     pick = opening.pick
     if opening.can_continue and _all_was_disturbed(experiment):
         yield f"to measure again, once that is over: {experiment.command}"
-    elif experiment.ended_by and opening.can_continue:
+    if experiment.ended_by and opening.can_continue:
         yield f"to continue: {experiment.resume_command}"
     yield from (f"next: {command}" for command in (*opening.next, *(pick.next[:1] if pick else ())))
     if pick:
@@ -416,12 +416,13 @@ def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
     """Return what ended an experiment before all was decided, what is still open, and how to go on."""
     if not experiment.ended_by:
         return []
-    anew, further = f"`{experiment.command}` measures it again", f"`{experiment.resume_command}` continues it"
-    goes_on = anew if _all_was_disturbed(experiment) else further
+    goes_on = f"`{experiment.resume_command}` continues it."
+    if _all_was_disturbed(experiment):
+        goes_on += f" What was disturbed stays undecided: `{experiment.command}` measures it again."
     open_rows = [line for table in tables for line in _open_rows(table)]
     unreached = _unreached(experiment)
     return [
-        f"{capitalized(experiment.ended_by)} ended the experiment. {goes_on}.",
+        f"{capitalized(experiment.ended_by)} ended the experiment. {goes_on}",
         *(f"undecided: {line}" for line in open_rows),
         *(f"not measured: {line}" for line in unreached),
     ]
