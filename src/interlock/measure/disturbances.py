@@ -243,11 +243,6 @@ def _too_much(holds: bool) -> str:
     return f", {TOO_DISTURBED}" if holds else ""
 
 
-def is_too_much(warning: str) -> bool:
-    """Return whether a warning says that the figures decide nothing."""
-    return TOO_DISTURBED in warning
-
-
 # The share of a cell's processes that may be slow before a warning says that the work or the machine is unsteady.
 UNSTEADY = 1 / 6
 # How many times its cell's median a slow process takes; a neighbour that shares a core makes it 1.3 to 1.8.

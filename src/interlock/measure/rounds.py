@@ -21,7 +21,7 @@ from interlock.measure.kinds.choosing import kind_of_track
 from interlock.measure.sessions import Session
 from interlock.measure.tracks import Result, Track
 from interlock.measure.watching import Look, ProgressUpdate
-from interlock.results.experiments import Outcome, RoundsEnd, State, rounds_end_of
+from interlock.results.experiments import TOO_DISTURBED, Outcome, RoundsEnd, State, rounds_end_of
 
 # How far off a decision may be, in rounds that are left: few rounds tell roughly how many more it takes.
 FAR = 2
@@ -77,8 +77,9 @@ def watched_rounds(
     if before is not None and course.rows:
         own_s = course.cpu_s, course.removed_cpu_s
         warnings = disturbances.disturbances(before, disturbances.sample(), used, *own_s)
-        for sentence in filter(disturbances.is_too_much, warnings):
-            session.resources.watching.on_disturbed(session.workload.name, sentence)
+        for sentence in warnings:
+            if TOO_DISTURBED in sentence:
+                session.resources.watching.on_disturbed(session.workload.name, sentence)
     for benchmark in session.workload.benchmarks:
         figures = {track.label: track.values.figures for track in tracks_of(cells, benchmark) if track.goes_on}
         warnings += disturbances.unsteady(benchmark.name, figures)

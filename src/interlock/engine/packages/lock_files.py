@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -140,6 +140,9 @@ class LockFile(ABC):
             said = str(error).splitlines()[0]
             raise wrong(self.path, "markers", f"'{marker}' is not a marker ({said})", TO_LOCK_AGAIN) from None
 
+    def _as_package(self, package: TomlTable) -> AbstractContextManager[None]:
+        return self._as_written(f"package {package.get('name', '')}".strip())
+
     @contextmanager
     def _as_written(self, key: str) -> Iterator[None]:
         """Raise RequirementsError if the block finds the file not as its tool writes it."""
@@ -240,7 +243,7 @@ class PoetryLock(LockFile):
 
     def packages(self, environment: Environment) -> Iterator[Pinned]:
         for package in self._packages:
-            with self._as_written(f"package {package.get('name', '')}".strip()):
+            with self._as_package(package):
                 if self._is_wanted(package, environment):
                     yield self._of(package)
 
@@ -291,7 +294,7 @@ class UvLock(LockFile):
             numbers = sorted(self._reached(environment))
         roots = self._roots()
         for package in (self._packages[number] for number in numbers):
-            with self._as_written(f"package {package.get('name', '')}".strip()):
+            with self._as_package(package):
                 if package not in roots and "virtual" not in package.get("source", {}):
                     yield self._of(package)
 
