@@ -53,6 +53,12 @@ def test_rows_have_figures_in_units_that_people_read_and_ratios_of_the_figure_it
     assert own.figures["throughput"].ratio is None
 
 
+def test_what_tests_a_service_makes_it_like_none() -> None:
+    records = [make_record(), make_record(name="load", title="a generator of load", packages=["gevent", "pytest"])]
+    assert most_like({"pytest", "coverage"}, records) is None
+    assert present(most_like({"pytest", "gevent"}, records))[1] == ["gevent"]
+
+
 def test_cpu_time_that_decides_is_in_ms() -> None:
     experiment, table = make_tried({NEW: around(0.0005)}, probed=Probed(decides="cpu"))
     own, new = service_rows(experiment, [table], BASELINE)

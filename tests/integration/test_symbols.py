@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.symbols import symbols_of
+from interlock.engine.client import HASH_LABEL
+from interlock.engine.symbols import LABEL, symbols_of, symbols_tag
 from tests.integration.images import NO_THREADS, QUICK, Images
 
 OWNER = "test-symbols"
@@ -34,6 +35,9 @@ def test_they_are_found_by_the_images_label_and_the_files_build_id_and_are_not_i
         # One date, so that the layer is the same each time.
         assert len({entry.mtime for entry in tar}) == 1
     assert STATIC not in interpreter
+    # A build of the same variant under another tag replaces neither.
+    carrier = client.images.get(symbols_tag(built[NO_THREADS].tag))
+    assert carrier.labels[LABEL] == image.labels[HASH_LABEL]
 
 
 def test_an_image_that_was_not_built_from_source_has_none(client: Any, built: Images) -> None:

@@ -19,6 +19,7 @@ from docker.errors import DockerException
 from interlock.catalog.project import Catalog
 from interlock.catalog.workloads import Benchmark
 from interlock.engine.ended import Ended
+from interlock.engine.ownership import Life
 from interlock.engine.protocol import Engine
 from interlock.errors import EngineError, Interrupted, OutputError, StoreError, UsageError
 from interlock.measure import disturbances, experiment, lock
@@ -90,6 +91,9 @@ class DyingEngine:
 
     def installer(self, known: Catalog, *_: object) -> SimpleNamespace:
         return SimpleNamespace(catalog=known)
+
+    def owners(self) -> dict[str, Life]:
+        return {}
 
     def clean_up(self, _owner: str) -> None:
         if self.starts < 0:
@@ -196,6 +200,29 @@ def test_what_was_started_is_removed_when_nobody_reads_the_output_any_more(
     with pytest.raises(type(error)):
         run_small(engine, small_assignment(tmp_path), Observers(closed))
     assert len(removed) == 1
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_what_killed_runs_left_at_work_is_removed_before_anything_is_measured(
+    stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, done = DyingEngine(99), list[str]()
+    lives = {"killed": Life.DEAD, "waits": Life.LIVING, "elsewhere": Life.UNKNOWN}
+
+    def set_up(_owner: str, _needs: object) -> ScriptedNetwork:
+        done.append("measured")
+        return make_network(engine.run)
+
+    def clean_up(owner: str) -> None:
+        done.append(owner)
+        if stays and owner == "killed":
+            raise EngineError(found="it stays", todo="Remove it.")
+
+    for name, act in {"owners": lambda: lives, "set_up": set_up, "clean_up": clean_up}.items():
+        monkeypatch.setattr(engine, name, act)
+    described = store.read_experiment(run_small(engine, small_assignment(tmp_path)))
+    assert done[:-1] == ["killed", "measured"]
+    assert not described.ended_by
 
 
 def test_nothing_is_added_to_an_experiment_with_a_raw_file_that_changed(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ COMMON = {
     "and", "behind", "cpu", "cpus", "for", "from", "its", "of", "on",
     "one", "program", "service", "the", "two", "with",
 }  # fmt: skip
+# A service may install what tests it, and one that was tried, locust, has pytest in it.
+TEST_TOOLS = {"coverage", "hypothesis", "mypy", "nox", "pytest", "ruff", "tox"}
 
 
 def words_in(text: str) -> set[str]:
@@ -29,8 +31,11 @@ def most_like(words: Collection[str], records: Sequence[ServiceRecord]) -> tuple
     A word weighs the more the fewer services have it. None if there is no such word, or every service has it.
     """
     having = {record.name: {*record.packages, record.name, *words_in(record.title)} for record in records}
+    telling = set(words) - TEST_TOOLS
     weights = {
-        word: math.log(len(records) / count) for word in words if (count := sum(word in its for its in having.values()))
+        word: math.log(len(records) / count)
+        for word in telling
+        if (count := sum(word in its for its in having.values()))
     }
 
     def weight(record: ServiceRecord) -> float:

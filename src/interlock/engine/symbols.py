@@ -18,9 +18,9 @@ STAGE, LABEL = "symbols", "interlock.symbols"
 FOLDER = "/usr/lib/debug"
 
 
-def symbols_tag(variant: str) -> str:
-    """Return the tag of the image with a variant's symbols."""
-    return f"localhost/interlock/symbols:{variant}"
+def symbols_tag(image_tag: str) -> str:
+    """Return the tag of the image with the symbols of what is built under `image_tag`."""
+    return f"localhost/interlock/symbols:{image_tag.rpartition(':')[2]}"
 
 
 def symbols_of(client: DockerClient, image: Image, owner: str) -> bytes | None:

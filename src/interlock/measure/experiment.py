@@ -15,6 +15,7 @@ from interlock.catalog.types import slug
 from interlock.catalog.workloads import Workload
 from interlock.engine import machine
 from interlock.engine.client import engine_failure
+from interlock.engine.ownership import Life
 from interlock.engine.protocol import Engine, Needs
 from interlock.errors import EngineError, InterlockError, OutputError, StoreError, UsageError
 from interlock.measure import disturbances, lock
@@ -195,6 +196,7 @@ class Execution:
         rows = {name: len(assignment.workloads[name].benchmarks) for name in names}
         if ending.stops():
             return
+        self._remove_left()
         with ending.kept():
             resources = set_up(self.engine, self.owner, assignment, self.watching, self.folder)
         if resources is None:
@@ -216,6 +218,14 @@ class Execution:
             self.journal.clear()
             if is_first or index + 1 < len(names):
                 self.watching.on_record(self.folder)
+
+    def _remove_left(self) -> None:
+        """Remove what killed runs left in the engine: it may still run, and would disturb this one."""
+        left = [owner for owner, life in self.engine.owners().items() if life is Life.DEAD]
+        for owner in left:
+            self.watching.on_step(f"what {owner} left is removed")
+            with suppress(EngineError):  # if it stays and works, the rounds' disturbance names it
+                self.engine.clean_up(owner)
 
     def _write_record(self, ended_by: str = KILLED) -> None:
         """Write experiment.json. Until the end is known, it says what holds if the process is killed."""

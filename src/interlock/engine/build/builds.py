@@ -328,7 +328,7 @@ class ImageBuilder(Builder[ImagePlan]):
             raise
         if plan.variant.kind is SourceKind.SOURCE:
             kept = build_image(self.client, plan, self.options, self.on_step, symbols.STAGE)
-            take_tag(self.client, kept, symbols.symbols_tag(plan.variant.name))
+            take_tag(self.client, kept, symbols.symbols_tag(plan.tag))
         return describe_image(plan, take_tag(self.client, image_id, plan.tag), reused=False)
 
     def workers(self, plans: Sequence[ImagePlan]) -> int:

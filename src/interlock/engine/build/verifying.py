@@ -44,7 +44,7 @@ def verify(builder: ImageBuilder, name: str) -> Built:
     on_step(name, AGAIN)
     plan = replace(builder, options=again).plan(variant.at(built.version))
     _compare(client, plan, built.image_id, build_image(client, plan, again, on_step), INTERPRETER)
-    kept = id_of_tag(client, symbols.symbols_tag(name))
+    kept = id_of_tag(client, symbols.symbols_tag(plan.tag))
     if kept is None:
         on_step(name, "the symbols of the first build are not here: not compared")
     else:
