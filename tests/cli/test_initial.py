@@ -146,6 +146,15 @@ def test_what_an_experiment_was_begun_with_it_goes_on_with(folder: Path) -> None
         interlock("matrix", "--resume", "x")
 
 
+def test_of_swaps_only_one_that_builds_reads_the_defaults(folder: Path) -> None:
+    (folder / "interlock.toml").write_text("[trial]\nbuild_arg = 7\n")
+    (folder / "Dockerfile").write_text("FROM python:3.13-slim\n")
+    assert "3.14" in interlock("swap", "--to", "cpython-3.14", "--local")
+    with pytest.raises(CatalogError) as caught:
+        interlock("swap", "--to", "cpython-3.14", "--local", "--try")
+    assert caught.value.key == "trial.build_arg"
+
+
 def test_a_trial_that_is_resumed_by_the_same_command_has_the_same_defaults(folder: Path) -> None:
     """It was refused for lack of --http, --cmd and --load, or had another address than the file's."""
     (folder / "interlock.toml").write_text('[trial]\nhttp = ":99999/"\n')

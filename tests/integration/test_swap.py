@@ -152,6 +152,17 @@ def test_what_does_not_start_is_not_written(swap: Entry, client: Any, tmp_path: 
     assert made_by_swaps(client) - before == set()
 
 
+@pytest.mark.usefixtures("quick")
+def test_what_is_tried_is_built_with_the_given_build_arguments(swap: Entry, tmp_path: Path) -> None:
+    file = tmp_path / "Dockerfile"
+    file.write_text('FROM python:3.12-slim\nARG WORD\nRUN test "$WORD" = given\nCMD ["true"]\n')
+    words = (file, "--to", QUICK, "--write", "--local", "--try")
+    assert swap(*words)[0] == 5
+    assert "interlock:" not in file.read_text()
+    assert swap(*words, "--build-arg", "WORD=given")[0] == 0
+    assert "interlock:" in file.read_text()
+
+
 def made_by_swaps(client: Any) -> set[str]:
     """The containers and images of this process's swaps; others build and swap meanwhile."""
     owned = {"filters": {"label": f"{PID}={os.getpid()}"}, "all": True}

@@ -21,7 +21,9 @@ class TrialDefaults(Data):
 
     file: Annotated[Text | None, Field(description="Dockerfile.")] = None
     target: Annotated[Text | None, Field(description="Stage to build.")] = None
-    build_arg: Annotated[list[Text], Field(description="NAME=VALUE, or NAME: from the shell; as of docker build.")] = []
+    build_arg: Annotated[
+        list[Text], Field(description="NAME=VALUE, or NAME: from the shell; as of docker build. `swap --try` too.")
+    ] = []
     cmd: Annotated[Text | None, Field(description="Tests to run in the built image.")] = None
     http: Annotated[Text | None, Field(description="[HOST]:PORT/PATH where a healthy service answers 2xx.")] = None
     load: Annotated[Text | None, Field(description="Load to put on the service at {url}.")] = None
@@ -63,6 +65,7 @@ class Defaults(Data):
             "pick": {"workload": ("workloads", weights), "cpus": ("cpus", self.cpus)},
             "matrix": {"variants": rows, "workloads": ("workloads", ",".join(self.workloads))},
             "audit": {"variants": plain, **{name: (f"audit.{name}", value) for name, value in audit}},
+            "swap": {"build_arg": ("trial.build_arg", trial.build_arg)},
             "trial": {"variants": variants, **{name: (f"trial.{name}", value) for name, value in trial}},
         }
         return {name: (key, value) for name, (key, value) in by_command[command].items() if value not in (None, "", [])}

@@ -83,7 +83,7 @@ EXTRA_OF = {
     "facts": "update",
 }
 # The commands whose options have defaults in the user's own table.
-OF_DEFAULTS = ("pick", "audit", "trial", "matrix")
+OF_DEFAULTS = ("pick", "audit", "trial", "swap", "matrix")
 
 
 class LazyGroup(TyperGroup):
@@ -108,7 +108,9 @@ class LazyGroup(TyperGroup):
         name, _, rest = super().resolve_command(ctx, args)
         # A resumed matrix goes on with the options of its record; a resumed trial is given them again.
         resumed = name == "matrix" and any(word.partition("=")[0] == "--resume" for word in rest)
-        if name in OF_DEFAULTS and not resumed:
+        # Without a build a swap needs no defaults: one is taken back whatever the user's file says.
+        is_plain = name == "swap" and "--try" not in rest
+        if name in OF_DEFAULTS and not resumed and not is_plain:
             with suppress(*[InterlockError] if {"-h", "--help"} & {*rest} else []):  # help is there with a wrong file
                 taken = take_defaults(name, rest)
                 ctx.default_map = {name: {option: value for option, (_, value) in taken.items()}}

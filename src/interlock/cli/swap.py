@@ -8,6 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,7 @@ from interlock.swap.files import PlannedFile, SwapPlan, plan, remove_temporaries
 from interlock.swap.writing import FileChange, replace_files
 from interlock.trial.builds import build_and_start
 from interlock.trial.named_images import digests_now
+from interlock.trial.planning import find_recipe
 from interlock.untrusted import printable, printable_name
 
 # Only a diff goes to standard output, so that `patch` can read it.
@@ -79,6 +81,13 @@ def swap_command(
     try_it: Annotated[
         bool, typer.Option("--try", help="Build and start the changed Dockerfile first; write it only if that works.")
     ] = False,
+    build_arg: Annotated[
+        list[str] | None, typer.Option(metavar="NAME[=VALUE]", help="Build argument of --try, as for `docker build`.")
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SECRET", help="Build secret of --try (BuildKit)."),
+    ] = None,
     local: Annotated[bool, typer.Option("--local", help="Use this machine's image, whatever registries have.")] = False,
     as_json: Json = False,
     dry_run: DryRun = False,
@@ -122,7 +131,7 @@ def swap_command(
                     todo=f"Push it (`interlock push {image.variant} --registry HOST/NAMESPACE`), or add --local.",
                 )
             if try_it:
-                _try(made, dry_run=dry_run)
+                _try(made, build_arg or [], secret or [], dry_run=dry_run)
             return of_all
 
         back = command_line("swap", str(place), *option_words({"revert": True, "write": True, "stage": stage}))
@@ -229,17 +238,20 @@ def _apply(
         notes.say(f"{printable_name(place)}: {what}.")
 
 
-def _try(made: SwapPlan, *, dry_run: bool) -> None:
+def _try(made: SwapPlan, build_args: list[str], secrets: list[str], *, dry_run: bool) -> None:
     """Build and start each Dockerfile as it would be written; an InterlockError ends the command before the writing."""
-    named = ", ".join(printable_name(file.path) for file in made.changed if file.is_dockerfile)
+    tried = [file for file in made.changed if file.is_dockerfile]
+    recipes = [
+        replace(find_recipe(file.path.parent, file.path, build_args, secrets, None), text=file.after) for file in tried
+    ]
+    named = ", ".join(printable_name(file.path) for file in tried)
     announce(f"builds and starts {named or 'nothing'} once, as `docker build` does", dry_run=dry_run, where=notes)
     containers = connect()
     cache = ProjectPaths.find().cache
-    for file in made.changed:
-        if file.is_dockerfile:
-            notes.say(f"try       {printable_name(file.path)}: building")
-            went = build_and_start(containers, file.path, file.after, cache, lambda _: None)
-            notes.say(f"try       {printable_name(file.path)}: {went}")
+    for recipe in recipes:
+        notes.say(f"try       {printable_name(recipe.dockerfile)}: building")
+        went = build_and_start(containers, recipe, cache, lambda _: None)
+        notes.say(f"try       {printable_name(recipe.dockerfile)}: {went}")
 
 
 def _print_diff(change: FileChange) -> None:

@@ -193,17 +193,14 @@ def require_builder(builder: UserBuilder, recipe: Recipe) -> None:
 WATCHED_S = 5.0
 
 
-def build_and_start(
-    engine: DockerEngine, dockerfile: Path, text: str, cache: Path, on_step: Callable[[str], None]
-) -> str:
-    """Build a text in place of a Dockerfile, in its folder, and start it; return what happened.
+def build_and_start(engine: DockerEngine, recipe: Recipe, cache: Path, on_step: Callable[[str], None]) -> str:
+    """Build a recipe and start its image; return what happened.
 
     BuildError if it does not build, WorkloadError if it ends with an error. Nothing of it stays.
     """
-    owner = f"swap-{slug(dockerfile.name.lower())}-{uuid.uuid4().hex[:12]}"
+    owner = f"swap-{slug(recipe.dockerfile.name.lower())}-{uuid.uuid4().hex[:12]}"
     with tempfile.TemporaryDirectory(prefix="interlock-swap-") as folder:
         shop = BuildSetup(engine.client, owner, Path(folder), cache, find_builder(engine.client))
-        recipe = Recipe(dockerfile.parent, dockerfile, text=text)
         require_builder(shop.builder, recipe)
         image = user_images.build_user_image(shop, recipe, "swapped", on_step)
         try:
