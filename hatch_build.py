@@ -31,8 +31,6 @@ REFERENCE = "results/reference"
 SERVICES = "results/services"
 # Its raw values only of README's: what `interlock report` shows who has no results yet.
 REPORTED, VALUES = f"{REFERENCE}/2026-11-29-a", "values.tar.xz"
-# Its records take more than all others: `pick` asks them in a clone alone.
-LEFT_OUT = ("2026-11-26-a",)
 LINK = re.compile(r"\[([^]\[]+)\]\((?!https?:|mailto:|#)([^)\s]+)\)")
 SHOWN = re.compile(r'(src|srcset)="(?!https?:)([^"]+)"')
 PICTURE = re.compile(r"<picture>.*?</picture>\n*|<img[^>]*>\n*", re.DOTALL)
@@ -66,8 +64,7 @@ def tables(path: Path) -> dict[str, Any]:
 def records(root: Path) -> list[Path]:
     """Return the records of the experiments and services that come with Interlock, below the root."""
     found = [path for name in RESULTS for path in sorted((root / REFERENCE).glob(f"*/{name}"))]
-    kept = [path for path in found if path.parent.name not in LEFT_OUT]
-    return [path.relative_to(root) for path in (*kept, *sorted((root / SERVICES).glob("*.json")))]
+    return [path.relative_to(root) for path in (*found, *sorted((root / SERVICES).glob("*.json")))]
 
 
 def pack_record(path: Path, folder: Path) -> Path:

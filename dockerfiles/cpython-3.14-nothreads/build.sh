@@ -64,7 +64,7 @@ for module in array _asyncio _bisect _blake2 _csv _decimal _elementtree _heapq _
 done
 if [ "$TRAIN" != stored ]; then
     step "training: building what counts, and running it"
-    train gcc "profile-run-stamp" "PROFILE_TASK=-m test --pgo -i '*hread*' test_bz2 test_collections test_dataclasses test_datetime test_decimal test_functools test_hashlib test_json test_lzma test_re test_set test_sqlite3 test_struct test_time test_xml_etree" "PGO_PROF_GEN_FLAG=-fprofile-generate -fno-lto"
+    train gcc "profile-run-stamp" "PROFILE_TASK=-m test --pgo -i '*hread*' -i '*nterpreter*' test_bz2 test_collections test_dataclasses test_datetime test_decimal test_functools test_hashlib test_json test_lzma test_re test_set test_sqlite3 test_struct test_time test_xml_etree" "PGO_PROF_GEN_FLAG=-fprofile-generate -fno-lto"
     profile=$BUILD_DIR/profile.tar.xz
     if [ "$TRAIN" = only ]; then rm -rf "${BUILD_DIR:?}"/* && exit 0; fi
 fi

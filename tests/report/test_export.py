@@ -218,7 +218,7 @@ def test_two_experiments_of_one_name_and_host_are_refused(tmp_path: Path) -> Non
     described = store.read_experiment(REFERENCES[0])
     other = described.model_copy(update={"started": "2026-12-01T00:00:00+00:00"})
     store.write_json(tmp_path / "other" / EXPERIMENT_FILE, other)
-    with pytest.raises(StoreError, match="'2026-11-26-a / vm'"):
+    with pytest.raises(StoreError, match="'2026-11-29-a / vm'"):
         list(rows_of_experiments([REFERENCES[0], tmp_path / "other"]))
 
 

@@ -7,11 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from interlock.results.experiments import BuildRecord, Built, Experiment, State
+from interlock.results.experiments import BuildRecord, Experiment, State
 from interlock.results.settings import Settings, duration_text
-
-# How much longer a build by a stored profile takes than one with neither PGO nor LTO (docs/decisions/0017).
-BY_PROFILE = 1.7
 
 
 @dataclass(frozen=True)
@@ -57,9 +54,7 @@ def of_builds(
     all_s = sum(build.duration_s for build in builds)
     factor = record.duration_s / all_s if record and all_s else 1.0
     recorded_s = {
-        build.variant: seconds
-        for build in builds
-        if (seconds := _as_now(build, optimised.get(build.variant))) is not None
+        build.variant: build.duration_s for build in builds if build.optimisations == optimised.get(build.variant)
     }
     known_s: dict[str, tuple[str, float]] = {}
     for name in variants:
@@ -78,13 +73,6 @@ def of_builds(
     return DurationEstimate(
         "building", total_s, tuple(sources), tuple(name for name in variants if name not in known_s)
     )
-
-
-def _as_now(build: Built, now: Sequence[str] | None) -> float | None:
-    """Return what a recorded build takes as it is optimised now; None if that cannot be told."""
-    if build.optimisations == now:
-        return build.duration_s
-    return BY_PROFILE * build.duration_s if build.optimisations == [] and "PGO" in (now or []) else None
 
 
 def of_measuring(asked: Settings, cells: int, experiments: Sequence[Experiment]) -> DurationEstimate:
