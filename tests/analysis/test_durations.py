@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from interlock.analysis import durations
 from interlock.results.experiments import BuildRecord, Experiment, Outcome, State, Times
 from interlock.results.settings import Settings
