@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import io
+import lzma
 import os
 import socket
 import unicodedata
@@ -130,15 +130,15 @@ def test_a_record_that_is_too_long_is_refused_with_a_sentence(tmp_path: Path, mo
 
 
 @pytest.mark.promise
-def test_a_record_is_read_from_gzip_up_to_its_limit_and_what_is_none_is_refused_with_a_sentence(
+def test_a_record_is_read_from_xz_up_to_its_limit_and_what_is_none_is_refused_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = make_experiment().model_dump_json()
-    packed = gzip.compress(text.encode())
+    packed = lzma.compress(text.encode())
     path = tmp_path / "experiment.json"
     path.write_bytes(packed)
     assert store.read_json(path, Experiment) == Experiment.model_validate_json(text)
-    for broken in (packed[:-20], packed[:30] + b"\0" * 40, packed[:2]):
+    for broken in (packed[:-20], packed[:30] + b"\0" * 40, packed[:6], packed[:2]):
         path.write_bytes(broken)
         with pytest.raises(StoreError, match="cannot be read"):
             store.read_json(path, Experiment)

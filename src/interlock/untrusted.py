@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import hashlib
 import io
 import json
+import lzma
 import os
 import re
 import stat
-import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +19,9 @@ MIB = 2**20
 # What people write by hand; what programs write; what a container or an engine says at once.
 MOST_TEXT, MOST_RECORD, MOST_SAID = 4 * MIB, 256 * MIB, 16 * MIB
 
-GZIP = b"\x1f\x8b"
+XZ = b"\xfd7zXZ\x00"
+# What unpacking xz may take: a header of a few bytes can ask for gigabytes.
+MOST_TO_UNPACK = 128 * MIB
 
 
 def read_bytes(path: Path, most: int = MOST_RECORD, *, follow: bool = True) -> bytes:
@@ -35,7 +36,7 @@ def read_bytes(path: Path, most: int = MOST_RECORD, *, follow: bool = True) -> b
         return _read(stream, most, path)
 
 
-def _read(stream: IO[bytes] | gzip.GzipFile, most: int, path: Path) -> bytes:
+def _read(stream: IO[bytes], most: int, path: Path) -> bytes:
     data = stream.read(most + 1)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)}: more than {most / MIB:g} MiB", str(path))
@@ -58,17 +59,20 @@ def as_text(data: bytes) -> str:
 
 
 def record_of(data: bytes, path: Path) -> str:
-    """Return a record's text, plain or as gzip (hatch_build.py packs those that come with the package).
+    """Return a record's text, plain or as xz (hatch_build.py packs those that come with the package).
 
     OSError and UnicodeDecodeError for other bytes, and for what unpacks to more than MOST_RECORD.
     """
-    if not data.startswith(GZIP):
+    if not data.startswith(XZ):
         return as_text(data)
+    unpacker = lzma.LZMADecompressor(memlimit=MOST_TO_UNPACK)
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
-            return as_text(_read(unpacked, MOST_RECORD, path))
-    except (EOFError, zlib.error) as error:
-        raise OSError(errno.EINVAL, f"no whole gzip: {error}", str(path)) from None
+        unpacked = _read(io.BytesIO(unpacker.decompress(data, MOST_RECORD + 1)), MOST_RECORD, path)
+    except lzma.LZMAError as error:
+        raise OSError(errno.EINVAL, f"no whole xz: {error}", str(path)) from None
+    if not unpacker.eof:
+        raise OSError(errno.EINVAL, "no whole xz: its end is missing", str(path))
+    return as_text(unpacked)
 
 
 class Bounded:

@@ -85,8 +85,7 @@ def swap_command(
         list[str] | None, typer.Option(metavar="NAME[=VALUE]", help="Build argument of --try, as for `docker build`.")
     ] = None,
     secret: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SECRET", help="Build secret of --try (BuildKit)."),
+        list[str] | None, typer.Option(metavar="SECRET", help="Build secret of --try (BuildKit).")
     ] = None,
     local: Annotated[bool, typer.Option("--local", help="Use this machine's image, whatever registries have.")] = False,
     as_json: Json = False,
