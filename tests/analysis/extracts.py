@@ -18,8 +18,12 @@ BASE, OTHER, THIRD = "cpython-3.13", "cpython-3.14t", "cpython-2.7"
 
 
 def make_record(ratios: Mapping[str, float], number: int = 0, **changes: Any) -> Experiment:
-    """An experiment over the baseline, its twin, and the variants that have a ratio; `number` tells it from others."""
+    """An experiment over the baseline, its twin, and the variants that have a ratio; `number` tells it from others.
+
+    `packages` are installed versions by name, by variant.
+    """
     variants = [BASE, *ratios]
+    packages = {name: {"uncontended": of} for name, of in changes.pop("packages", {}).items()}
     host = {**make_experiment().host, "name": changes.pop("host", "box"), **changes.pop("facts_of_host", {})}
     images = changes.pop("content_hashes", {})
     data = {
@@ -30,7 +34,10 @@ def make_record(ratios: Mapping[str, float], number: int = 0, **changes: Any) ->
             make_built(name).model_copy(update={"content_hash": images.get(name, f"{name} as ever")})
             for name in variants
         ],
-        "cells": [*(make_cell(name) for name in variants), make_cell(BASE, mode="twin")],
+        "cells": [
+            make_cell(name, mode=mode, packages=packages.get(name, {}))
+            for name, mode in [*((name, None) for name in variants), (BASE, "twin")]
+        ],
     }
     return make_experiment(variants, **(data | changes))
 

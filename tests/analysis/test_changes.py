@@ -12,6 +12,8 @@ from interlock.results.experiments import TOO_DISTURBED
 from tests.analysis.extracts import BASE, OTHER, THIRD, make_extract
 from tests.builders import make_workload
 
+Packages = dict[str, dict[str, str]]
+
 
 def compared(before: Extract, after: Extract) -> Changes:
     return changes_between(Side("A", before), Side("B", after))
@@ -63,9 +65,33 @@ def test_images_are_the_same_changed_or_not_recorded() -> None:
 
 def test_what_equal_images_show_is_counted_as_noise_only_beside_an_equal_baseline() -> None:
     before, after = make_extract({OTHER: 2.0, THIRD: 3.0}), make_extract({OTHER: 2.0, THIRD: 4.0}, 1)
-    assert [row.label for row in compared(before, after).same_images] == [OTHER, THIRD]
+    assert [row.label for row in compared(before, after).of_the_same] == [OTHER, THIRD]
     rebuilt = make_extract({OTHER: 2.0, THIRD: 4.0}, 1, content_hashes={BASE: "new"})
-    assert compared(before, rebuilt).same_images == []
+    assert compared(before, rebuilt).of_the_same == []
+
+
+OLD, NEW = {"waitress": "3.0.1", "same": "1"}, {"waitress": "3.0.2", "same": "1"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "own", "of_baseline", "same"),
+    [
+        ({OTHER: OLD, BASE: OLD}, {OTHER: OLD, BASE: OLD}, "", "", [OTHER, THIRD]),
+        ({OTHER: OLD}, {OTHER: NEW}, "waitress 3.0.1 to 3.0.2", "", [THIRD]),
+        ({BASE: OLD}, {BASE: NEW}, "", "waitress 3.0.1 to 3.0.2", []),
+        ({}, {OTHER: {"new": "2"}}, "new none to 2", "", [THIRD]),
+        ({OTHER: OLD}, {}, "same 1 to none, waitress 3.0.1 to none", "", [THIRD]),
+    ],
+)
+def test_packages_that_changed_are_named_and_their_ratios_show_no_noise(
+    before: Packages, after: Packages, own: str, of_baseline: str, same: list[str]
+) -> None:
+    """A change of a library read as one of the interpreter, or of the machine."""
+    sides = [make_extract({OTHER: 2.0, THIRD: 3.0}, packages=packages) for packages in (before, after)]
+    found = compared(*sides)
+    assert (row_of(found).packages, row_of(found, THIRD).packages) == (own, "")
+    assert found.tables[0].baseline_packages == of_baseline
+    assert [row.label for row in found.of_the_same] == same
 
 
 def test_what_only_one_side_has_is_left_out_and_named_once() -> None:

@@ -46,6 +46,25 @@ def test_a_changed_baseline_is_said_to_be_in_every_ratio() -> None:
     assert not any(line.startswith("noise") for line in head)
 
 
+def test_changed_packages_are_named_once_and_marked_in_every_ratio_that_has_them() -> None:
+    old, new = {"waitress": "3.0.1"}, {"waitress": "3.0.2"}
+
+    def marked(*having: str) -> tuple[list[str], dict[str, str]]:
+        ratios = {OTHER: 2.0, THIRD: 3.0}
+        sides = [make_extract(ratios, packages=dict.fromkeys(having, packages)) for packages in (old, new)]
+        document = comparisons.changes_document(changes(*sides))
+        said = [line for line in document.head if line.startswith("packages ")]
+        return said, {row[0]: row[-1] for row in document.sections[-1].rows}
+
+    assert marked() == ([], {OTHER: "same", THIRD: "same"})
+    (line,), rows = marked(OTHER)
+    assert all(part in line for part in ("locks", "waitress 3.0.1 to 3.0.2", OTHER))
+    assert (rows[OTHER] != "same", rows[THIRD] == "same") == (True, True)
+    (line,), rows = marked(BASE, OTHER)
+    assert BASE in line
+    assert "same" not in rows.values()
+
+
 def test_what_changed_stands_first_and_every_ratio_after_it() -> None:
     first, table = changed().sections
     assert (first.title, table.title) == ("what changed", "locks: uncontended, ratio to cpython-3.13")
@@ -87,10 +106,13 @@ def test_the_hosts_of_a_kind_are_counted_and_the_extremes_named() -> None:
 
 
 def test_a_change_has_both_ratios_their_change_and_both_experiments() -> None:
-    plain = json.loads(comparisons.as_json(changes(make_extract({OTHER: 2.0}), make_extract({OTHER: 2.4}, 1))))
+    after = make_extract({OTHER: 2.4}, 1, packages={OTHER: {"waitress": "3"}})
+    plain = json.loads(comparisons.as_json(changes(make_extract({OTHER: 2.0}), after)))
     assert plain["kind"]["cpu"] == "Example CPU 9000"
     assert plain["after"]["name"] == "2026-11-02-a"
-    (row,) = plain["tables"][0]["rows"]
+    (table,) = plain["tables"]
+    (row,) = table["rows"]
+    assert (row["packages"], table["baseline_packages"]) == ("waitress none to 3", "")
     assert row["change"]["ratio"] == pytest.approx(1.2)
     assert (row["variant"], row["image"], row["change"]["verdict"]) == (OTHER, "same", "slower")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from interlock.analysis.cohorts import Extract, check_comparable
+from interlock.analysis.cohorts import BenchmarkRatios, Extract, check_comparable
 from interlock.analysis.comparison import BenchmarkKey
 from interlock.analysis.statistics import Ratio, change_of
 from interlock.analysis.verdicts import Comparison, compared
@@ -34,6 +34,7 @@ class Change:
     after: Ratio
     change: Comparison
     image: str
+    packages: str  # the packages of which it has other versions, and which; empty if it has the same
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,12 @@ class ChangeTable:
 
     workload: str
     benchmark: Benchmark
+    baseline_packages: str
     rows: tuple[Change, ...]
+
+    def has_other_packages(self, row: Change) -> bool:
+        """Return whether packages changed in a row's ratio: its own, or the baseline's."""
+        return bool(row.packages or self.baseline_packages)
 
 
 @dataclass(frozen=True)
@@ -60,11 +66,12 @@ class Changes:
         return [(table, row) for table in self.tables for row in table.rows if row.change.verdict.differs]
 
     @property
-    def same_images(self) -> list[Change]:
-        """Return the changes of labels whose image and baseline image are the same: they show the noise of the host."""
+    def of_the_same(self) -> list[Change]:
+        """Return the changes of ratios of the same images and packages: they show the noise of the host."""
         if self.baseline_image != UNCHANGED:
             return []
-        return [row for table in self.tables for row in table.rows if row.image == UNCHANGED]
+        rows = [(table, row) for table in self.tables for row in table.rows]
+        return [row for table, row in rows if row.image == UNCHANGED and not table.has_other_packages(row)]
 
 
 def changes_between(before: Side, after: Side) -> Changes:
@@ -95,10 +102,22 @@ def _table(before: Side, after: Side, key: BenchmarkKey) -> ChangeTable:
     comparisons = compared(before.name, {label: change_of(*ratios) for label, ratios in sides.items()})
     is_disturbed = old.is_disturbed or new.is_disturbed
     rows = tuple(
-        Change(label, *sides[label], replace(comparison, is_disturbed=is_disturbed), _image(before, after, label))
+        Change(
+            label,
+            *sides[label],
+            replace(comparison, is_disturbed=is_disturbed),
+            _image(before, after, label),
+            _packages(old, new, label),
+        )
         for label, comparison in comparisons.items()
     )
-    return ChangeTable(key[0], new.benchmark, rows)
+    return ChangeTable(key[0], new.benchmark, _packages(old, new, before.extract.cohort.baseline), rows)
+
+
+def _packages(before: BenchmarkRatios, after: BenchmarkRatios, label: str) -> str:
+    old, new = before.packages.get(label, {}), after.packages.get(label, {})
+    changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return ", ".join(f"{name} {old.get(name, 'none')} to {new.get(name, 'none')}" for name in changed)
 
 
 def _left_out(before: Side, after: Side) -> list[str]:

@@ -53,6 +53,7 @@ class BenchmarkRatios:
     benchmark: Benchmark
     command: str
     programs: Mapping[str, str]  # sums of what its workload runs, by path below workloads/; empty if none were recorded
+    packages: Mapping[str, Mapping[str, str]]  # by label, the baseline's too: installed versions by name
     twin: Ratio | None
     points: Mapping[str, Comparison]
 
@@ -125,6 +126,11 @@ def _benchmark_ratios(experiment: Experiment, table: Table) -> BenchmarkRatios:
         benchmark=table.benchmark,
         command=_command(table.workload, table.benchmark),
         programs=experiment.programs.get(table.workload.name, {}),
+        packages={
+            cell.label: cell.packages.get(table.benchmark.name, {})
+            for cell in experiment.cells
+            if cell.workload == table.workload.name
+        },
         twin=table.twin,
         points={row.label: row.to_baseline for row in table.rows if row.to_baseline},
     )

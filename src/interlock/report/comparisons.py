@@ -33,7 +33,7 @@ LEGENDS = {
         "change: after divided by before, above 1 is slower than before. 'slower' and 'faster': p of equals is below "
         f"{DIFFERENT:g}, adjusted for the ratios of the table (Benjamini and Hochberg); 'same': a change of 5 % or "
         "more is ruled out; else undecided. The intervals do not cover what differs from day to day: rows whose images "
-        "did not change show how much that is."
+        "and packages did not change show how much that is."
     ),
     "hosts": (
         "ratio: geometric mean over the hosts of their ratios to their own baselines [95 % t interval over the hosts; "
@@ -88,6 +88,7 @@ def changes_document(changes: Changes) -> Document:
         f"kind     {before.extract.cohort}",
         f"image    of the baseline {changes.baseline_image}"
         f"{', and it is in every ratio' if changes.baseline_image != UNCHANGED else ''}",
+        *_package_lines(changes),
         f"changed  {len(changes.differing)} of {len(rows)} ratios; {RATIOS_ONLY}",
         *_noise_line(changes),
     ]
@@ -102,27 +103,39 @@ def _side_line(side: Side) -> str:
     return f"{experiment.name}, {experiment.started}, Interlock {experiment.tool_version}, host {experiment.host}"
 
 
+def _package_lines(changes: Changes) -> list[str]:
+    """Return a line for each change of packages, with the rows that have it."""
+    labels: dict[str, dict[str, None]] = {}
+    for table in changes.tables:
+        baseline = (changes.before.extract.cohort.baseline, table.baseline_packages)
+        for label, changed in (baseline, *((row.label, row.packages) for row in table.rows)):
+            if changed:
+                labels.setdefault(f"{table.workload}: {changed}", {})[label] = None
+    return [f"packages of {changed}, in {', '.join(having)}" for changed, having in labels.items()]
+
+
 def _noise_line(changes: Changes) -> list[str]:
-    same = changes.same_images
+    same = changes.of_the_same
     if not same:
         return []
     apart = sum(row.change.verdict.differs for row in same)
-    return [
-        f"noise    {apart} of {len(same)} ratios of images that did not change differ: noise, or an effect of the host"
-    ]
+    what = "images and packages that did not change"
+    return [f"noise    {apart} of {len(same)} ratios of {what} differ: noise, or an effect of the host"]
 
 
 def _changed_section(changes: Changes) -> Section:
-    rows = [(f"{table.workload} {table.benchmark.name}", *_change_cells(row)) for table, row in changes.differing]
-    return Section("what changed", ("benchmark", *CHANGE), tuple(rows))
+    rows = tuple(
+        (f"{table.workload} {table.benchmark.name}", *_change_cells(table, row)) for table, row in changes.differing
+    )
+    return Section("what changed", ("benchmark", *CHANGE), rows)
 
 
 def _change_section(table: ChangeTable, baseline: str) -> Section:
     title = f"{table.workload}: {table.benchmark.name}, ratio to {baseline}"
-    return Section(title, CHANGE, tuple(map(_change_cells, table.rows)))
+    return Section(title, CHANGE, tuple(_change_cells(table, row) for row in table.rows))
 
 
-def _change_cells(row: Change) -> tuple[str, ...]:
+def _change_cells(table: ChangeTable, row: Change) -> tuple[str, ...]:
     comparison = row.change
     return (
         row.label,
@@ -130,7 +143,7 @@ def _change_cells(row: Change) -> tuple[str, ...]:
         ratio_text(row.after),
         ratio_text(comparison.ratio),
         comparison.words,
-        row.image,
+        f"{row.image}; other packages" if table.has_other_packages(row) else row.image,
     )
 
 
@@ -169,7 +182,12 @@ def as_json(changes: Changes) -> str:
     """Return what changed as JSON: ratios of time per unit of work; an infinite end of an interval is null."""
     cohort = changes.before.extract.cohort
     tables = [
-        ChangedBenchmark(workload=table.workload, benchmark=table.benchmark.name, rows=list(map(_row, table.rows)))
+        ChangedBenchmark(
+            workload=table.workload,
+            benchmark=table.benchmark.name,
+            baseline_packages=table.baseline_packages,
+            rows=list(map(_row, table.rows)),
+        )
         for table in changes.tables
     ]
     return Compared(
@@ -190,7 +208,9 @@ def _row(row: Change) -> ChangedRow:
         **_ends(change.ratio), p=change.p, p_same=change.p_same, margin=change.margin, verdict=change.verdict
     )
     before, after = Ends(**_ends(row.before)), Ends(**_ends(row.after))
-    return ChangedRow(variant=row.label, before=before, after=after, change=verdict, image=row.image)
+    return ChangedRow(
+        variant=row.label, before=before, after=after, change=verdict, image=row.image, packages=row.packages
+    )
 
 
 def _ends(interval: Interval) -> dict[str, float]:

@@ -59,11 +59,13 @@ class ChangedRow(Data):
     after: Ends
     change: ChangeVerdict
     image: str
+    packages: str  # the packages of which it has other versions, and which; empty if it has the same
 
 
 class ChangedBenchmark(Data):
     workload: str
     benchmark: str
+    baseline_packages: str
     rows: list[ChangedRow]
 
 
