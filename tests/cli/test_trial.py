@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from interlock.catalog.services import Probed
 from interlock.cli import main
 from interlock.cli.trial import DockerfileOptions, RoundOptions, ServiceOptions, _began, _repeat
 from interlock.errors import UsageError
 from interlock.results import store
 from interlock.results.experiments import Outcome, State
 from interlock.results.trials import OWN
+from interlock.trial.options import exposed_address, parse_address
+from interlock.trial.workloads import ServicePlace, workload_of
 from tests.cli.conftest import Run
-from tests.trials import OWN_TWIN, make_trial, make_tried, write_tried
+from tests.trials import CHECKS, OWN_TWIN, make_trial, make_tried, write_tried
 
 FAST, DEAD = "cpython-3.14", "cpython-3.13t"
 SECONDS = {OWN: 0.001, OWN_TWIN: 0.00101, FAST: 0.0005}
@@ -30,6 +35,13 @@ def write(folder: Path, day: str, factor: float = 1.0, **changes: Any) -> Path:
     seconds = SECONDS | {FAST: factor * SECONDS[FAST]}
     write_tried(folder / day, experiment, seconds)
     return folder / day
+
+
+def begin(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Path:
+    """A trial that was begun on this machine and ended by Ctrl-C."""
+    path = write(folder, "2026-11-21", ended_by="Ctrl-C", unfinished=["trial-service"], **changes)
+    monkeypatch.setattr("interlock.cli.settings.facts", lambda: store.read_experiment(path).host)
+    return path
 
 
 def said(*words: str | Path) -> str:
@@ -85,6 +97,8 @@ def test_a_matrix_does_not_go_on_with_a_trial(tmp_path: Path, run: Run) -> None:
         ({}, 7, {"network": "other"}, "--network"),
         ({}, 7, {"environment_sum": "of another value of A"}, "the values of --env"),
         ({}, 7, {"test": "pytest -q"}, "--cmd"),
+        ({}, 7, {"build_args": ["B", "A"]}, ""),
+        ({}, 7, {"build_args": ["A"], "target": "app", "stage": "app"}, "--target, --stage, the names of --build-arg"),
     ],
 )
 def test_a_trial_goes_on_as_it_was_begun(
@@ -97,16 +111,52 @@ def test_a_trial_goes_on_as_it_was_begun(
 ) -> None:
     """With another limit of memory it went on, and its record had the last one for all rounds."""
     given = {"environment": ["A", "B"], "environment_sum": "of A and B", "memory": "512m", "network": "db"}
-    trial = make_trial(**given)
-    folder = write(tmp_path, "2026-11-21", ended_by="Ctrl-C", unfinished=["trial-service"], trial=trial)
+    given |= {"build_args": ["A", "B"]}
+    folder = begin(tmp_path, monkeypatch, trial=make_trial(**given))
     began = store.read_experiment(folder)
-    monkeypatch.setattr("interlock.cli.settings.facts", lambda: began.host)
     settings = began.settings.model_copy(update=changes)
+    workloads = [*began.workloads.values()]
     if not differ:
-        assert _began(tmp_path, folder.name, settings, seed, make_trial(**given | options)) == began
+        assert _began(tmp_path, folder.name, settings, seed, make_trial(**given | options), workloads) == began
         return
     with pytest.raises(UsageError, match=re.escape(f"other options ({differ}): ")):
-        _began(tmp_path, folder.name, settings, seed, make_trial(**given | options))
+        _began(tmp_path, folder.name, settings, seed, make_trial(**given | options), workloads)
+
+
+EXPOSED = exposed_address(["8000/tcp"])
+
+
+@pytest.mark.parametrize(
+    ("began", "changes", "differ"),
+    [
+        ({}, {}, ""),
+        ({}, {"address": parse_address(":9999/")}, "--http"),
+        ({}, {"address": None}, "--http"),
+        ({"address": EXPOSED}, {}, "--http"),
+        ({"address": EXPOSED}, {"address": None}, ""),
+        ({}, {"deadline_s": 5}, "--deadline"),
+        ({}, {"healthy_within_s": 5}, "--healthy-within"),
+    ],
+)
+def test_what_a_trial_measures_is_compared_before_anything_is_built(
+    began: dict[str, Any], changes: dict[str, Any], differ: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another --http or --deadline was refused once all images were built again."""
+    probed = Probed(slice_s=3, turns=2, decides="cpu")
+    folder = begin(tmp_path, monkeypatch, checks=replace(CHECKS, **began), probed=probed)
+    before = store.read_experiment(folder)
+    now = [workload_of(Path("service"), replace(CHECKS, **changes))]
+    with pytest.raises(UsageError, match=re.escape(f"({differ})")) if differ else nullcontext():
+        _began(tmp_path, folder.name, before.settings, 7, make_trial(), now)
+
+
+def test_a_trial_goes_on_with_as_many_cpus_of_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = begin(tmp_path, monkeypatch)
+    settings = store.read_experiment(folder).settings
+    swept = [workload_of(Path("service"), CHECKS, ServicePlace(suffix=f"-{cpus}cpu")) for cpus in (1, 2)]
+    for now in (swept, [workload_of(Path("other"), CHECKS)]):
+        with pytest.raises(UsageError, match="--sweep"):
+            _began(tmp_path, folder.name, settings, 7, make_trial(), now)
 
 
 @pytest.mark.parametrize("why", [True, False])

@@ -87,7 +87,7 @@ def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Exp
         if given in {option.default, "", None} or option.name in may_differ:
             continue
         names = SETS.get(option.name, (option.name,))
-        same = given is engine if option.name == "engine" else all(_are_same(asked, before, name) for name in names)
+        same = given is engine if option.name == "engine" else all(are_same(asked, before, name) for name in names)
         if not same:
             typed = TYPED.get(option.name, f"--{option.name}")
             problem = f"{began.name} was started with other options: {began.command}"
@@ -96,8 +96,8 @@ def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Exp
             raise UsageError(key=typed, found=problem, todo=f"{todo}, or start a new experiment.")
 
 
-def _are_same(asked: Settings, before: Settings, name: str) -> bool:
-    """Return whether two settings agree on a field; the order of names does not count."""
+def are_same(asked: object, before: object, name: str) -> bool:
+    """Return whether what is asked for agrees with what is recorded on a field; the order of names does not count."""
     values = (getattr(settings, name) for settings in (asked, before))
     wanted, other = (set(value) if isinstance(value, list) else value for value in values)
     return bool(wanted == other)

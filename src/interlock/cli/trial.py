@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from interlock.analysis.trials import Condition, faults, judge, own_failure
+from interlock.catalog.workloads import Workload
 from interlock.cli import progress
 from interlock.cli.announcing import DryRun, announce, building, missing_of, require_writable
 from interlock.cli.images import build_options, fail_on_failed_builds
@@ -26,7 +27,7 @@ from interlock.cli.options import (
 )
 from interlock.cli.progress import DecidedRows
 from interlock.cli.report import load_experiment, write_report
-from interlock.cli.settings import new_seed, resumed_place, unfinished
+from interlock.cli.settings import are_same, new_seed, resumed_place, unfinished
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import UserSurroundings
 from interlock.engine.run.user_containers import require_memory, require_network
@@ -46,12 +47,15 @@ from interlock.trial import planning
 from interlock.trial.builds import require_builder
 from interlock.trial.running import TrialRequest, run_trial
 from interlock.trial.sums import keyed_sum
-from interlock.trial.workloads import Checks, ServicePlace
+from interlock.trial.workloads import Checks, ServicePlace, workload_of
 
 BUDGET_S = 600.0
-# What of a trial's record says how its rows run, and no image does, and the option that it is from; the sum has the
-# environment's names too.
+# What of a trial's record says how its rows are built and run, and the option that it is from; the sum has the
+# environment's names too. Images tell other builds apart.
 OF_ROWS = {
+    "target": "--target",
+    "stage": "--stage",
+    "build_args": "the names of --build-arg",
     "environment_sum": "the values of --env",
     "test": "--cmd",
     "load": "--load",
@@ -244,6 +248,7 @@ def trial_command(
     into = results or paths.results
     require_writable(into, name)
     asked = _asked(context, recipe.dockerfile, dockerfile, service, surroundings, paths.cache)
+    workloads = [workload_of(context, checks, place) for place in places]
     assignment = Assignment(
         known,
         paths.root,
@@ -252,7 +257,7 @@ def trial_command(
         settings=settings,
         command=_repeat(context, recipe.dockerfile, settings, service, dockerfile, measured),
         name=name,
-        resumes=_began(into, resume, settings, measured.seed, asked) if resume else None,
+        resumes=_began(into, resume, settings, measured.seed, asked, workloads) if resume else None,
     )
     if assignment.resumes:
         require_same_modes(assignment.resumes, assignment.modes)
@@ -325,7 +330,9 @@ def _names(given: list[str] | None) -> list[str]:
     return [setting.partition("=")[0] for setting in given or []]
 
 
-def _began(results: Path, named: str, settings: Settings, seed: int | None, asked: Trial) -> Experiment:
+def _began(
+    results: Path, named: str, settings: Settings, seed: int | None, asked: Trial, workloads: Sequence[Workload]
+) -> Experiment:
     """Return the trial to go on with; UsageError if it cannot go on here, or was started with other options.
 
     Without `seed` the one in `settings` is random and is not compared, because nobody asked for it.
@@ -335,7 +342,9 @@ def _began(results: Path, named: str, settings: Settings, seed: int | None, aske
     settings = settings.model_copy(update={name: getattr(began.settings, name) for name in may_differ})
     others = [key for key in Settings.model_fields if getattr(settings, key) != getattr(began.settings, key)]
     differ = [OF_SETTINGS.get(key, f"--{key}") for key in others]
-    differ += [option for key, option in OF_ROWS.items() if getattr(asked, key) != getattr(began.trial, key)]
+    differ += [option for key, option in OF_ROWS.items() if not are_same(asked, began.trial, key)]
+    before = _of_workloads(list(began.workloads.values()))
+    differ += [option for option, value in _of_workloads(workloads).items() if value != before[option]]
     if differ:
         raise UsageError(
             key="--resume",
@@ -343,6 +352,21 @@ def _began(results: Path, named: str, settings: Settings, seed: int | None, aske
             todo="Give the same ones.",
         )
     return began
+
+
+def _of_workloads(workloads: Sequence[Workload]) -> dict[str, object]:
+    """Return by option what of a trial's workloads is from it, and nowhere else in its record.
+
+    An address at which any answer will do is none of --http, but the port that the image EXPOSEs.
+    """
+    first = workloads[0]
+    user = first.of_user
+    return {
+        "FOLDER or --sweep": {workload.name for workload in workloads},
+        "--http": None if user.address is None or user.address.any_answer else user.address,
+        "--healthy-within": user.healthy_within_s,
+        "--deadline": first.deadline_s,
+    }
 
 
 def _repeat(

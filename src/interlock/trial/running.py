@@ -14,12 +14,12 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import temporary_folder
 from interlock.engine.protocol import INSTRUMENTS, Needs
 from interlock.engine.run.user_images import BuildSetup, Recipe, UserBuilder, UserImage
-from interlock.errors import EngineError, UsageError
+from interlock.errors import EngineError
 from interlock.measure import experiment
 from interlock.measure.assignment import Assignment, UsersImages
 from interlock.measure.resumable import require_same_images
 from interlock.measure.watching import Observers
-from interlock.results.experiments import BaseImage, Built, Experiment
+from interlock.results.experiments import BaseImage
 from interlock.trial.builds import Builds, Candidate, TriedRow
 from interlock.trial.options import exposed_address
 from interlock.trial.proofs import Proofs
@@ -92,14 +92,13 @@ def _proved(engine: DockerEngine, request: TrialRequest, builds: Builds, watchin
 
 
 def _probed(request: TrialRequest, proofs: Proofs, own: TriedRow, place: ServicePlace) -> Workload:
-    """Return a place's workload, with the load that the user's own service calls for, or that the trial began with."""
+    """Return a place's workload, with the load that the user's own service calls for, or as the trial began with it."""
     folder, checks, began = request.recipe.context, proofs.checks, request.assignment.resumes
     workload = workload_of(folder, checks, place)
+    if began is not None:
+        return began.workloads[workload.name]
     if checks.load is None:
         return workload
-    before = began.workloads.get(workload.name) if began else None
-    if before and before.user:
-        return workload_of(folder, checks, place, before.user.probed)
     return workload_of(folder, checks, place, replace(proofs, workload=workload).probe(own, place.count))
 
 
@@ -112,20 +111,10 @@ def _assignment(
     settings = asked.settings.model_copy(update={"workloads": [workload.name for workload in workloads]})
     command = asked.command
     if began is not None:
-        require_the_same(began, workloads, built)
+        # By their content, because labels name the trial and so give equal images different names.
+        require_same_images(began, built, by="content_hash")
         settings, command = began.settings, began.command
     return replace(asked, catalog=catalog, built=built, settings=settings, command=command, users=users)
-
-
-def require_the_same(began: Experiment, workloads: Sequence[Workload], built: Sequence[Built]) -> None:
-    """Raise UsageError unless a trial goes on with the load or tests, and the images, that it began with.
-
-    Images are compared by their content, because labels name the trial and so give equal images different names.
-    """
-    if began.workloads != {workload.name: workload for workload in workloads}:
-        problem = f"{began.name} had another load, address or tests: {began.command}"
-        raise UsageError(key="--resume", found=problem, todo="Give the same options, or start a new trial.")
-    require_same_images(began, built, by="content_hash")
 
 
 def _base(engine: DockerEngine, request: TrialRequest, watching: Observers) -> BaseImage:
