@@ -28,7 +28,7 @@ from interlock.measure.ending import Ending
 from interlock.measure.watching import Observers, ProgressUpdate
 from interlock.measure.workload import WorkloadResult
 from interlock.results import store
-from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment, Outcome, State
+from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment, Outcome, PackageSet, State
 from interlock.results.journal import JOURNAL_FILE, KILLED
 from tests.builders import (
     METRIC,
@@ -280,6 +280,61 @@ def test_a_disk_that_is_full_also_for_what_was_measured_is_told_how_it_goes_on(
     assert (caught.value.file, f"--resume {folder.name}" in caught.value.todo) == (str(folder / JOURNAL_FILE), True)
     assert store.read_experiment(folder).unfinished == ["first"]
     assert not (folder / JOURNAL_FILE).exists()
+
+
+class Installing(DyingEngine):
+    """An engine that installs this for whatever is required."""
+
+    def __init__(self, starts: int, packages: PackageSet) -> None:
+        super().__init__(starts)
+        self.packages = packages
+
+    def installer(self, known: Catalog, *_: object) -> SimpleNamespace:
+        return SimpleNamespace(
+            catalog=known, tidy=lambda: None, ensure_all=lambda wanted: [self.packages for _ in wanted]
+        )
+
+
+def requiring(results: Path, resumes: Experiment | None = None) -> Assignment:
+    """The small assignment, whose second workload requires a package."""
+    given = small_assignment(results, resumes)
+    workloads = given.catalog.workloads
+    second = workloads["second"].model_copy(update={"requirements": ["waitress"]})
+    known = given.catalog.model_copy(update={"workloads": workloads | {"second": second}})
+    return dataclasses.replace(given, catalog=known)
+
+
+OLD, NEW = ({"waitress": version, "same": "1"} for version in ("3.0.1", "3.0.2"))
+GONE = Outcome(state=State.FAILED, reason="no index answers")
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (PackageSet(versions=OLD), ""),
+        (PackageSet(versions=NEW), "waitress 3.0.1 to 3.0.2"),
+        (PackageSet(versions={"waitress": "3.0.1"}), "same 1 to none"),
+        (PackageSet(outcome=GONE), "no index answers"),
+    ],
+)
+# Within the first workload the second one has no values yet, and may have any packages.
+@pytest.mark.parametrize("starts", [5, 11])
+def test_what_goes_on_has_the_packages_that_it_was_measured_with(
+    starts: int, now: PackageSet, said: str, tmp_path: Path
+) -> None:
+    """Rounds with two versions of a library were one row, and what could not be installed again failed."""
+    with pytest.raises(EngineError):
+        run_small(Installing(starts, PackageSet(versions=OLD)), requiring(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    before, there = store.read_experiment(folder), files_of(folder)
+    engine, given = Installing(99, now), requiring(tmp_path, before)
+    if not said or starts == 5:
+        run_small(engine, given)
+        assert store.read_experiment(folder).unfinished == []
+        return
+    with pytest.raises(UsageError, match=rf"^--resume: .*{said}") as caught:
+        run_small(engine, given)
+    assert (files_of(folder), folder.name in caught.value.todo) == (there, False)
 
 
 class FailsAt(DyingEngine):

@@ -6,6 +6,7 @@ its own baseline: what is compared is the ratio to it, and its change is a ratio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from interlock.analysis.cohorts import BenchmarkRatios, Extract, check_comparable
@@ -115,7 +116,11 @@ def _table(before: Side, after: Side, key: BenchmarkKey) -> ChangeTable:
 
 
 def _packages(before: BenchmarkRatios, after: BenchmarkRatios, label: str) -> str:
-    old, new = before.packages.get(label, {}), after.packages.get(label, {})
+    return changed_packages(before.packages.get(label, {}), after.packages.get(label, {}))
+
+
+def changed_packages(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """Return which packages have other versions, and which; empty if none. They are installed versions by name."""
     changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     return ", ".join(f"{name} {old.get(name, 'none')} to {new.get(name, 'none')}" for name in changed)
 

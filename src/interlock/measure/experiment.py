@@ -25,7 +25,7 @@ from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.packages import install_required
 from interlock.measure.probes import best_probe
 from interlock.measure.programs import programs_of, sums_of
-from interlock.measure.resumable import silent_in
+from interlock.measure.resumable import require_same_packages, silent_in
 from interlock.measure.sessions import Interpreters, Resources
 from interlock.measure.watching import Observers
 from interlock.measure.workload import WorkloadResult, measure_workload
@@ -139,12 +139,14 @@ class Execution:
             failure = raised if isinstance(raised, InterlockError) else None
             if failure is None and isinstance(raised, Exception):  # a signal during a call is no answer of the engine
                 failure = engine_failure(raised)
-            cause = getattr(failure, "found", type(raised).__name__)
-            stays = self._end(self.watching.ending.reason or f"an error ({cause})")
+            cause = f"an error ({getattr(failure, 'found', type(raised).__name__)})"
+            # What --resume refuses stays as it was.
+            before = self.assignment.resumes if isinstance(raised, UsageError) else None
+            stays = self._end(self.watching.ending.reason or (before and before.ended_by) or cause)
             more = []
             if stays and failure is not None and CLEAN not in failure.todo:
                 more.append(self._to_clean)
-            if self.has_values:
+            if self.has_values and before is None:
                 to_continue = resuming(self.assignment.command, self.folder.name, self.assignment.settings.where.words)
                 more.append(f"What was measured is in {self.folder}; to continue: {to_continue}")
             if failure is not None and more:
@@ -294,6 +296,9 @@ def set_up(engine: Engine, owner: str, assignment: Assignment, watching: Observe
     installer = engine.installer(
         assignment.catalog, assignment.root, lambda variant, step: watching.on_step(step, variant)
     )
+    packages = install_required(installer, assignment.built, workloads)
+    if before is not None:
+        require_same_packages(before, packages, assignment.to_measure)
     return Resources(
         workspace=workspace,
         folder=folder,
@@ -303,7 +308,7 @@ def set_up(engine: Engine, owner: str, assignment: Assignment, watching: Observe
         watching=watching,
         first_look_alone=assignment.first_look_alone,
         resumes=before,
-        package_sets=install_required(installer, assignment.built, workloads),
+        package_sets=packages,
         programs=programs,
         known=Interpreters(
             images=assignment.built,

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from interlock.analysis.changes import changed_packages
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, label_of, split_label
 from interlock.catalog.variants import Mode
 from interlock.catalog.workloads import Workload
 from interlock.errors import UsageError
 from interlock.measure.cells import Cell
+from interlock.measure.packages import PackageSets
 from interlock.measure.processes import OK, worst_outcome
 from interlock.measure.programs import sums_of
 from interlock.measure.rounds import Course
@@ -34,6 +36,7 @@ LACKED = {State.UNSUPPORTED, State.UNAVAILABLE}
 TRIED_AGAIN = {State.NOT_MEASURED, *LACKED}
 
 BEGIN_ANEW = "Start a new experiment: leave out --resume."
+MEND = "Mend that and resume again, or start a new experiment."
 
 
 @dataclass
@@ -240,9 +243,26 @@ def require_same_images(
         there = now[image.variant]
         if there.outcome.state is not State.OK:
             lost = f"{image.variant} has no image any more ({there.outcome.reason})"
-            raise UsageError(key="--resume", found=lost, todo="Mend that and resume again, or start a new experiment.")
+            raise UsageError(key="--resume", found=lost, todo=MEND)
         if getattr(there, by) != getattr(image, by):
             raise _other_image(experiment, image)
+
+
+def require_same_packages(experiment: Experiment, now: PackageSets, names: Collection[str]) -> None:
+    """Raise UsageError for a row of these workloads that has other packages than it was measured with, or none."""
+    for cell in experiment.cells:
+        workload = experiment.workloads[cell.workload]
+        for benchmark in workload.benchmarks if workload.name in names else ():
+            before, there = cell.packages.get(benchmark.name), now.of(cell.variant, workload, benchmark)
+            if before is None:
+                continue
+            what = f"of {cell.label} in {workload.name}"
+            if there.outcome.state is not State.OK:
+                lost = f"the packages {what} cannot be installed any more ({there.outcome.reason})"
+                raise UsageError(key="--resume", found=lost, todo=MEND)
+            if changed := changed_packages(before, there.versions):
+                problem = f"the packages {what} are not those that {experiment.name} was begun with: {changed}"
+                raise UsageError(key="--resume", found=problem, todo=BEGIN_ANEW)
 
 
 def modes_of(known: Catalog, labels: Collection[str]) -> dict[str, Mode]:
