@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog import selection
 from interlock.cli.matrix import place_of_references
 from interlock.cli.options import MatrixOptions
-from interlock.cli.settings import require_no_contradiction, resumed_place, settings_from
+from interlock.cli.settings import require_no_contradiction, resumed_place, settings_from, unfinished
 from interlock.engine.machine import facts
 from interlock.errors import UnsupportedHereError, UsageError
 from interlock.measure import noise
@@ -135,6 +136,34 @@ def test_an_experiment_that_does_not_exist_or_is_complete_cannot_be_resumed(run:
         assert code == 2
         assert said_of_it in said
         assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("began", "now", "is_refused"),
+    [
+        ("1.2.0", "1.2.0", False),
+        ("1.2.0", "1.3.0", True),
+        ("1.2.0", "1.3.0rc1", True),
+        ("1.2.0", "1.2.1.dev3+gabc.d20261201", False),
+        ("1.2.0.dev3+gabc", "1.2.0", False),
+    ],
+)
+def test_an_experiment_goes_on_with_its_release_and_with_another_development_version_not_silently(
+    began: str,
+    now: str,
+    is_refused: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Rounds of two programs were one row, and the record named the second."""
+    monkeypatch.setattr("interlock.cli.settings.__version__", now)
+    record = ended_experiment().model_copy(update={"tool_version": began})
+    store.write_json(tmp_path / "e4" / EXPERIMENT_FILE, record)
+    with pytest.raises(UsageError, match=r"^--resume: ") if is_refused else nullcontext() as caught:
+        unfinished(tmp_path, "e4", is_trial=False)
+    said = caught.value.found if caught else capsys.readouterr().err
+    assert (began in said, now in said) == (began != now,) * 2
 
 
 def test_a_resumed_experiment_has_its_own_name(run: Run) -> None:

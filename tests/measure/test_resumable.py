@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -288,6 +289,14 @@ def test_the_record_of_both_parts_keeps_what_was_complete_and_has_the_rest_as_it
     assert found.warnings == ["locks: busy", "startup: hot"]
     assert (found.unfinished, found.ended_by) == ([], "")
     assert resumable.remaining(found) == ["write"]
+
+
+def test_the_record_of_parts_by_several_versions_of_interlock_names_them_all() -> None:
+    parts = [part(tool_version=version) for version in ("1.dev1", "1.dev2", "1.dev2", "1.dev3")]
+    found = functools.reduce(joined, parts)
+    warnings = [warning for warning in found.warnings if "1.dev" in warning]
+    assert [re.findall(r"1\.dev\d", warning) for warning in warnings] == [["1.dev1", "1.dev2"], ["1.dev2", "1.dev3"]]
+    assert found.tool_version == "1.dev3"
 
 
 def test_what_was_unfinished_and_not_reached_again_stays_so() -> None:

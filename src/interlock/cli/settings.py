@@ -9,10 +9,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from interlock import __version__
 from interlock.catalog import selection
 from interlock.catalog.project import Catalog
 from interlock.catalog.selection import CORE
-from interlock.cli.options import ENGINE, MatrixOptions, console, parse_duration, split_names
+from interlock.cli.options import ENGINE, MatrixOptions, console, notes, parse_duration, split_names
 from interlock.engine import finding
 from interlock.engine.machine import facts
 from interlock.engine.protocol import Feature
@@ -21,6 +22,7 @@ from interlock.measure import resumable
 from interlock.measure.assignment import planned_rounds
 from interlock.results import store
 from interlock.results.experiments import EXPERIMENT_FILE, Experiment
+from interlock.results.journal import of_versions
 from interlock.results.settings import Settings, Where
 
 if TYPE_CHECKING:
@@ -133,7 +135,8 @@ def require_begun(results: Path, name: str, record: str = EXPERIMENT_FILE) -> No
 def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
     """Return the experiment of this name, with all that its journal has.
 
-    UsageError if it is missing, still running, complete, or was begun by another command or on another machine.
+    UsageError if it is missing, still running, complete, or was begun by another command, release or machine. Another
+    development version is said.
     """
     require_begun(results, name)
     if not store.recover(results / name):
@@ -143,7 +146,10 @@ def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
         problem = f"{name} is {'no' if is_trial else 'a'} trial"
         raise UsageError(key="--resume", found=problem, todo=f"Continue it: {began.resume_command}")
     resumable.require_same_host(began, facts())
+    resumable.require_same_release(began, __version__)
     resumable.remaining(began)
+    for warning in of_versions(began, __version__):
+        notes.say(f"resume  {name}: {warning}")
     return began
 
 

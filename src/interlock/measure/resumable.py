@@ -205,6 +205,14 @@ def require_same_host(experiment: Experiment, here: Mapping[str, Any]) -> None:
             raise UsageError(key="--resume", found=change, todo="Resume it there, or start a new experiment.")
 
 
+def require_same_release(experiment: Experiment, now: str) -> None:
+    """Raise UsageError if one release would go on with what another began; no development version is that certain."""
+    there = experiment.tool_version
+    if there != now and not any(".dev" in version for version in (there, now)):
+        problem = f"{experiment.name} was begun with Interlock {there}, and this is {now}"
+        raise UsageError(key="--resume", found=problem, todo=f"Install Interlock {there}, or start a new experiment.")
+
+
 def _is_same(key: str, there: Any, now: Any) -> bool:
     """Return whether a fact of a host is the same."""
     if key == "memory_bytes" and there and now:

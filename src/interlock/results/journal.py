@@ -180,12 +180,18 @@ def joined(before: Experiment, now: Experiment) -> Experiment:
             "facts": before.facts | now.facts,
             "order": before.order | {name: before.order.get(name, []) + rounds for name, rounds in now.order.items()},
             "times": {name: reduce(Times.plus, parts) for name, parts in times.items() if parts},
-            "warnings": list(dict.fromkeys([*before.warnings, *now.warnings])),
+            "warnings": list(dict.fromkeys([*before.warnings, *now.warnings, *of_versions(before, now.tool_version)])),
             "probe": now.probe or before.probe,
             "unfinished": [*(name for name in before.unfinished if name in kept), *now.unfinished],
             **{key: round(getattr(before, key) + getattr(now, key), 3) for key in SUMS},
         }
     )
+
+
+def of_versions(before: Experiment, now: str) -> list[str]:
+    """Return that an experiment was begun with another version of Interlock than it goes on with, if so."""
+    same = before.tool_version == now
+    return [] if same else [f"begun with Interlock {before.tool_version}, gone on with {now}: its values are of both"]
 
 
 def _cells(before: Sequence[CellResult], now: Sequence[CellResult]) -> list[CellResult]:
