@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -69,9 +70,21 @@ def test_an_update_writes_sources_and_what_is_generated_and_then_nothing_is_stal
     assert {"cpython-3.13", "cpython-3.14t"} <= {*trained}
     assert "cpython-2.7" not in trained, "it has the release that it had"
     assert not [path for path in after if Path(path).name.startswith(".")]
-    assert command("--check")[0] == 0
+    assert command("--check")[0] == 8, "without an engine no registry is asked"
     assert command()[0] == 0
     assert tree(project) == after
+
+
+@pytest.mark.parametrize(("is_silent", "code", "silent"), [(False, 0, []), (True, 8, ["1"])])
+def test_a_check_passes_only_if_all_who_were_asked_have_answered(
+    command: Command, world: Playing, is_silent: bool, code: int, silent: list[str]
+) -> None:
+    assert command("3.13")[0] == 0
+    if not is_silent:
+        world.list("3.13.99")
+    ended, said, _ = command("--check", "3.13")
+    assert ended == code
+    assert re.findall(r"\d+", said.splitlines()[-1]) == silent
 
 
 @pytest.mark.parametrize("name", ["3.13", "cpython-3.13t", "cpython-3.13-zip"])

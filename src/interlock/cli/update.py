@@ -20,7 +20,7 @@ from interlock.cli.options import console, open_clone
 from interlock.engine.build.base import debian_keyring, debian_mirrors
 from interlock.engine.docker import connect
 from interlock.engine.registry import registry_digest
-from interlock.errors import DriftError, NoEngineError, RegistryError, require_known
+from interlock.errors import DriftError, NoEngineError, RegistryError, UpstreamError, require_known
 from interlock.results import generated
 from interlock.swap.writing import FileChange, read_file, replace_files
 
@@ -33,7 +33,8 @@ def update_command(
         ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit with 1 if something newer is released.")
+        bool,
+        typer.Option("--check", help="Write nothing; exit with 1 if something newer is released, 8 if not all answer."),
     ] = False,
 ) -> None:
     """Take newer releases of sources, bases and images of others.
@@ -43,21 +44,31 @@ def update_command(
     """
     paths, known = open_clone()
     channels, variants = _wanted(known, names or [])
-    upstream = Upstream(debian_mirrors()[0], debian_keyring(), paths.root / "variants/keys", console.say)
+    silent = []
+
+    def say(line: str) -> None:
+        silent.extend([line] if line.startswith("silent") else [])
+        console.say(line)
+
+    upstream = Upstream(debian_mirrors()[0], debian_keyring(), paths.root / "variants/keys", say)
     updates = update.Updates(paths.root)
     news = update.ask(upstream)
     update.update_sources(updates, channels, _pinned(known), news, upstream)
-    digest_of = ask_registries(console.say)
+    digest_of = ask_registries(say) if variants else lambda _: None
     update.update_bases(updates, {variant.base: known.bases[variant.base] for variant in variants}, digest_of)
     for variant in variants:
         if variant.image is not None:
             update.update_image(updates, variant, news, digest_of)
     update.update_archives(updates, [variant for variant in variants if variant.archives], upstream)
-    for line in updates.lines or ["nothing newer"]:
+    nothing = f"nothing newer where somebody answered; {len(silent)} silent" if silent else "nothing newer"
+    for line in updates.lines or [nothing]:
         console.say(f"{'stale ' if check and updates.lines else 'update'}  {line}")
     if check and updates.lines:
         problem = f"newer releases are out: {len(updates.lines)}"
         raise DriftError(file=next(iter(updates.texts)), found=problem, todo="Run `interlock update`.")
+    if check and silent:
+        problem = f"not all that are newer are known: {len(silent)} did not answer"
+        raise UpstreamError(found=problem, todo="Make them reachable (see the lines above), or repeat it later.")
     if updates.lines:
         _write(paths, updates.texts)
         if stale := _to_train(known, project.load(paths.root)):
