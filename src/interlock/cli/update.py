@@ -44,7 +44,7 @@ def update_command(
     """
     paths, known = open_clone()
     channels, variants = _wanted(known, names or [])
-    silent = []
+    silent: list[str] = []
 
     def say(line: str) -> None:
         silent.extend([line] if line.startswith("silent") else [])
@@ -67,7 +67,7 @@ def update_command(
         problem = f"newer releases are out: {len(updates.lines)}"
         raise DriftError(file=next(iter(updates.texts)), found=problem, todo="Run `interlock update`.")
     if check and silent:
-        problem = f"not all that are newer are known: {len(silent)} did not answer"
+        problem = f"nothing newer is known, but {len(silent)} did not answer"
         raise UpstreamError(found=problem, todo="Make them reachable (see the lines above), or repeat it later.")
     if updates.lines:
         _write(paths, updates.texts)
