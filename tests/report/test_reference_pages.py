@@ -135,3 +135,15 @@ def test_a_question_has_a_plot_of_its_ratios_and_one_of_counts_none_but_its_pict
     assert [*drawn] == ["docs/findings-2.svg"]
     assert "b to a: faster 0.500x" in drawn["docs/findings-2.svg"]
     assert re.findall(r"!\[[^]]+\]\(([^)]+)\)", text) == ["flame.svg", "findings-2.svg"]
+
+
+def test_two_experiments_that_answer_the_same_have_lines_that_tell_them_apart() -> None:
+    comparison = Comparison("a", Ratio(0.5, 0.4, 0.6, p=0, rounds=9, error=0.1, freedom=9), p=0, p_same=1)
+    figures = {
+        name: ReferenceFigure(comparison, EXPERIMENT.model_copy(update={"name": name})) for name in ("first", "second")
+    }
+    asked = Question(question="How fast?", answer="{first}, {second}", figures=dict.fromkeys(figures, RATIO))
+    (drawn,) = charts([(asked, figures)]).values()
+    lines = [line for line in re.findall(r"<text[^>]*>([^<]+)", drawn) if "b to a" in line]
+    assert [line.rpartition(", ")[2] for line in lines] == ["first", "second"]
+    assert len({line.rpartition(", ")[0] for line in lines}) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from interlock.analysis.claims import ClaimVerdict, Finding, figure_text
@@ -124,15 +125,23 @@ def charts(questions: Sequence[Answered]) -> dict[str, str]:
 
 
 def _ratios(question: Question, known: Mapping[str, ReferenceFigure | str]) -> list[tuple[str, list[forest.Mark]]]:
-    """Return the lines of a question's plot: its comparisons, variants of CPython by their versions."""
-    return [
-        (
-            _subject(question.figures[name]).replace("cpython-", ""),
-            [forest.Mark(_shown(figure), ratio.estimate, ratio.low, ratio.high, _short(figure))],
-        )
+    """Return the lines of a question's plot: its comparisons, variants of CPython by their versions.
+
+    Where two experiments answer the same, each line names its own.
+    """
+    ratios = {
+        name: (figure, figure.figure.ratio)
         for name, figure in known.items()
         if isinstance(figure, ReferenceFigure) and isinstance(figure.figure, Comparison)
-        for ratio in (figure.figure.ratio,)
+    }
+    subjects = {name: _subject(question.figures[name]).replace("cpython-", "") for name in ratios}
+    answers_of = Counter(subjects.values())
+    return [
+        (
+            subject if answers_of[subject] == 1 else f"{subject}, {figure.experiment.name}",
+            [forest.Mark(_shown(figure), ratio.estimate, ratio.low, ratio.high, _short(figure))],
+        )
+        for subject, (figure, ratio) in zip(subjects.values(), ratios.values(), strict=True)
     ]
 
 
