@@ -85,6 +85,27 @@ def test_versions_of_a_service_that_is_built_are_named_where_no_image_is_swapped
     assert not isinstance(right.value, LeftError)
 
 
+def test_versions_of_containers_whose_image_may_be_built_are_named_with_and_without_a_swapped_image() -> None:
+    pod = """apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - name: app
+    image: registry.example/team/app:3.12
+    command: [/usr/local/bin/python3.12, -m, app]
+    livenessProbe: {exec: {command: [python3.12, -c, ""]}}
+"""
+    with pytest.raises(LeftError) as left:
+        swapped_file("pod.yaml", pod, FREE, None, paths=True)
+    assert left.value.file == "pod.yaml:7"
+    assert left.value.todo.endswith("line 7: python3.12 -> python3.14t; line 8: python3.12 -> python3.14t.")
+    beside = (
+        f"{pod}  - {{name: b, image: 'python:3.12'}}\n  - {{name: c, image: 'bitnami/python:3', args: [python3.12]}}\n"
+    )
+    assert [one.line for one in swapped_file("pod.yaml", beside, FREE, None, paths=True).paths] == [7, 8]
+    assert swapped_file("pod.yaml", beside, FREE, "b", paths=True).paths == ()
+
+
 @pytest.mark.parametrize(
     ("file", "text", "where", "key"),
     [

@@ -46,7 +46,7 @@ class ImageManifest:
     sign: str  # the start of a comment
     entries: tuple[ImageEntry, ...]
     stays: tuple[Caveat, ...] = ()  # about what names Python, or is built from it, outside of image lines
-    built: tuple[Span, ...] = ()  # what services run and have there that a Dockerfile builds
+    built: tuple[Span, ...] = ()  # what is run and had in images that a Dockerfile builds, or may build
 
     @property
     def elsewhere(self) -> tuple[Caveat, ...]:

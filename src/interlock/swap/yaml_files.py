@@ -47,19 +47,22 @@ def read_manifest(text: str, file: str) -> ImageManifest:
     """Return the image lines of a compose file or Kubernetes manifests; raise SwapError for any other YAML."""
     documents = [node for node in _documents(text, file) if isinstance(node, MappingNode)]
     services = [node for document in documents if isinstance(node := _get(document, "services"), MappingNode)]
+    own: list[Node] = []
     if any(map(_steps, documents)):
         noun, images = "job", [image for document in documents for image in _steps(document)]
         services = []
     elif services:
         noun, images = "service", [*_service_images(services)]
+        own = [service for node in services for _, service in _pairs(node) if _get(service, "build") is not None]
     elif any(_get(document, "apiVersion") is not None and _get(document, "kind") is not None for document in documents):
         noun, images = "container", [*_container_images(documents)]
+        own = [container for _, image, container in images if python_image(str(image.value)) is None]
     elif any(map(_is_ci, documents)):
         noun, images = "job", [image for document in documents for image in _job_images(document)]
     else:
         raise _no_manifest_error(documents, file)
     stays = tuple(_built(services)) if services else _other_images(documents, images)
-    built = tuple(sorted(map(_span, _of_built(services)), key=lambda span: span.start))
+    built = tuple(sorted(map(_span, _in_image(own)), key=lambda span: span.start))
     return ImageManifest(text, noun, "#", _entries(text, documents, images, file), stays, built)
 
 
@@ -207,15 +210,16 @@ def _built(services: Iterable[Node]) -> Iterator[Caveat]:
             yield from _chosen_by_build(build)
 
 
-# Keys of a service with paths and commands of its image.
-IN_IMAGE = ("entrypoint", "command", "healthcheck", "environment", "volumes", "working_dir")
+# Keys of a service, and of a container, with paths and commands of its image.
+IN_IMAGE = (
+    *("entrypoint", "command", "healthcheck", "environment", "volumes", "working_dir"),
+    *("args", "env", "volumeMounts", "workingDir", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"),
+)
 
 
-def _of_built(services: Iterable[Node]) -> Iterator[Node]:
-    """Yield what each service that is built runs and has in its image."""
-    for service in (service for node in services for _, service in _pairs(node)):
-        if _get(service, "build") is not None:
-            yield from (value for key in IN_IMAGE if (value := _get(service, key)) is not None)
+def _in_image(users: Iterable[Node]) -> Iterator[Node]:
+    """Yield what services and containers run and have in their images."""
+    return (value for user in users for key in IN_IMAGE if (value := _get(user, key)) is not None)
 
 
 def _chosen_by_build(build: Node) -> Iterator[Caveat]:
