@@ -19,10 +19,11 @@ from docker.errors import ImageNotFound
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Base
+from interlock.engine import client
 from interlock.engine.build import base as bases
 from interlock.errors import EngineError, Interrupted
 from tests.builders import ROOT, make_program
-from tests.fakes import files_of, serving
+from tests.fakes import Answer, Asked, as_json, files_of, serving
 
 LAYERS = [f"sha256:{digit * 64}" for digit in "123"]
 RELEASE = "Origin: Debian\nSuite: trixie\nCodename: trixie\nDate: Sat, 09 Aug 2025 00:00:00 UTC\nComponents: main\n"
@@ -80,6 +81,35 @@ def test_why_nothing_is_pulled_is_said_and_without_mmdebstrap_what_to_install(
         bases.ensure_base(Engine(error), base, tmp_path / "cache", lambda _: None)
     assert said in raised.value.found
     assert todo in raised.value.todo
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"], ids=["at once", "within"])
+def test_a_registry_that_stalls_counts_as_none_while_the_engine_answers(
+    base: Base, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: bytes
+) -> None:
+    over = threading.Event()
+
+    def stall(*_: object) -> None:
+        over.wait(10)
+
+    def answer(asked: Asked) -> Answer:
+        if "/images/create" in asked.path:
+            if not said:
+                stall()
+            return Answer(raw=said, then=stall)
+        if asked.path.endswith("/_ping"):
+            return Answer(body=b"OK")
+        return as_json({"ApiVersion": "1.41", "message": "No such image: x"}, 404 if "/images/" in asked.path else 200)
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(client, "MOVE_S", 0.1)
+    with serving(answer) as port:
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        engine, _ = client.open_client()
+        with pytest.raises(EngineError, match=r"debian:trixie-slim@\S+ stalled: timed out") as raised:
+            bases.ensure_base(engine, base, tmp_path / "cache", lambda _: None)
+        over.set()
+    assert "apt-get install mmdebstrap" in raised.value.todo
 
 
 @pytest.fixture

@@ -23,7 +23,15 @@ from docker.models.images import Image
 
 from interlock.catalog.variants import Base
 from interlock.engine.build.sources import tar_of
-from interlock.engine.client import SEE_LOG, disk_full, engine_words, no_space
+from interlock.engine.client import (
+    NETWORK,
+    SEE_LOG,
+    disk_full,
+    engine_words,
+    last_cause,
+    no_space,
+    require_answer,
+)
 from interlock.engine.ended import end_session, run_here
 from interlock.engine.names import image_by_tag
 from interlock.engine.ownership import temporary_folder
@@ -105,10 +113,16 @@ def ensure_base(
 
 
 def pull(client: DockerClient, reference: str) -> BaseImage:
-    """Pull and return an image; docker's own error if the registry has none or it cannot be pulled."""
-    for event in client.api.pull(reference, stream=True, decode=True):
-        if "error" in event:
-            raise APIError(str(event["error"]))
+    """Pull and return an image; docker's own error if the registry has none, stalls, or it cannot be pulled."""
+    try:
+        for event in client.api.pull(reference, stream=True, decode=True):
+            if "error" in event:
+                raise APIError(str(event["error"]))
+    except APIError:
+        raise
+    except NETWORK as error:
+        require_answer(client)  # a registry that stalls makes the engine silent too
+        raise APIError(f"{reference} stalled: {last_cause(str(error))}") from None
     return _described(client.images.get(reference), reference, "registry")
 
 
