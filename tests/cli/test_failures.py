@@ -146,7 +146,7 @@ def test_a_log_goes_elsewhere_where_the_cache_takes_none(tmp_path: Path, monkeyp
 
 
 # What Typer prints, what it and rich print, and what is written at once.
-PRINTING = (["version"], ["--help"], ["pick"], ["pick", "--json"], ["claims", "--markdown"])
+PRINTING = (["--version"], ["--help"], ["pick"], ["pick", "--json"], ["claims", "--markdown"])
 
 
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)
@@ -179,7 +179,7 @@ def test_a_closed_output_ends_no_command_and_changes_no_exit_code(words: list[st
 
 def test_a_closed_input_is_an_empty_one() -> None:
     program = "import sys\nfrom interlock.cli import main\ntry:\n    main.main()\nfinally:\n    sys.stdin.isatty()"
-    words = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", program, "version"]
+    words = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", program, "--version"]
     assert subprocess.run(words, check=False, capture_output=True).returncode == 0
 
 

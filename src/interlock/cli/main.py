@@ -69,7 +69,6 @@ COMMANDS = {
     "publish": Entry(SHARE, "publishing", "publish_command", "Tag, sign and record what was pushed on each platform."),
     "doctor": Entry(MAINTAIN, "machine", "doctor_command", "Check this machine and suggest fixes."),
     "clean": Entry(MAINTAIN, "machine", "clean_command", "Remove what killed runs left behind."),
-    "version": Entry(MAINTAIN, "main", "version", "Show the version of Interlock."),
 }  # fmt: skip
 # The package's extra that a command needs.
 EXTRA_OF = {
@@ -198,14 +197,9 @@ app = typer.Typer(
 )
 
 
-def version() -> None:
-    """Show the version of Interlock."""
-    typer.echo(f"interlock {__version__}")
-
-
 def _show_version(given: bool) -> None:
     if given:
-        version()
+        typer.echo(f"interlock {__version__}")
         raise typer.Exit
 
 
