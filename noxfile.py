@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,9 @@ def fleet(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Types beside lint and all tests, on four workers, three of them with an engine."""
+    """Lint, types and all tests, on four workers, three of them with an engine; with options of pytest tests alone."""
     install(session, "test")
-    with types_checked(session):
-        lint(session)
+    with nullcontext() if session.posargs else checked(session):
         # Workers with an engine wait for it half of their time.
         run_pytest(session, "-n4", "-m", "not slow", QUICK)
 
@@ -54,8 +53,7 @@ def tests(session: nox.Session) -> None:
 def unit(session: nox.Session) -> None:
     """Lint, types and all tests that need no engine: two minutes, in a random order."""
     install(session, "test")
-    with types_checked(session):
-        lint(session)
+    with checked(session):
         # A test that waits leaves its core to the third worker.
         run_pytest(
             session, "-n3", "-m", "not engine and not slow", "--ignore=tests/integration", "--random-order", QUICK
@@ -255,19 +253,18 @@ def run_pytest(session: nox.Session, *options: str) -> None:
         session.run("pytest", *failed)
 
 
-def lint(session: nox.Session) -> None:
-    """Check style, layers and that generated files are up to date: seven seconds."""
-    session.run("ruff", "check")
-    session.run("ruff", "format", "--check")
-    session.run("lint-imports")
-    session.run("interlock", "render", "--check")
-
-
 @contextmanager
-def types_checked(session: nox.Session) -> Iterator[None]:
-    """Check types beside what runs meanwhile: without its cache mypy has one core busy for half a minute."""
+def checked(session: nox.Session) -> Iterator[None]:
+    """Check style, layers and that generated files are up to date, and types beside what runs meanwhile.
+
+    Without its cache mypy has one core busy for half a minute.
+    """
     with subprocess.Popen([Path(session.bin, "mypy")], stdout=subprocess.PIPE, text=True) as process:
         try:
+            session.run("ruff", "check")
+            session.run("ruff", "format", "--check")
+            session.run("lint-imports")
+            session.run("interlock", "render", "--check")
             yield
         finally:
             said, _ = process.communicate()

@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 
 from interlock.catalog import project as catalogs
-from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.engine.build import builds
+from interlock.catalog.project import Catalog
 from interlock.engine.build.builds import ImageBuilder
 from interlock.engine.build.verifying import AGAIN, verify
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError
 from interlock.results.experiments import State
-from tests.builders import ROOT
-from tests.integration.resources import run
 from tests.integration.toys import toy_tarball, toy_variant
 
 
@@ -55,21 +52,3 @@ def test_what_is_not_built_from_source_is_not_verified_and_is_said_to_be(
     assert image.outcome.state is State.OK
     assert said[-1].startswith("not verified: ")
     assert AGAIN not in said
-
-
-# Of /usr/local/bin/python2.7 as it was built on an AMD EPYC on 2026-11-28, with that libc6.
-BUILT, LIBC6 = "c963caedc0e915b97598322e6ddffead508159a03b66afe34c7dc1446c1be43a", "2.41-12+deb13u5"
-
-
-@pytest.mark.slow
-def test_a_build_by_a_stored_profile_is_the_same_as_on_another_machine(client: Any, tmp_path: Path) -> None:
-    options = BuildOptions(ROOT, ProjectPaths.find().cache)
-    (built,) = builds.build(ImageBuilder(catalogs.load(ROOT), options, lambda *_: None, client), ["cpython-2.7"])
-    assert (built.outcome.state, built.training) == (State.OK, "stored"), built.outcome.reason
-    ask = "dpkg-query -Wf '${Version}\\n' libc6; sha256sum < /usr/local/bin/python2.7"
-    libc6, sum_ = run(client, built.image_id, "sh", "-c", ask).split()[:2]
-    if libc6 != LIBC6:
-        pytest.skip(
-            f"Debian has libc6 {libc6}, and the sum is of {LIBC6}: build cpython-2.7 on two machines, and renew it"
-        )
-    assert sum_ == BUILT
