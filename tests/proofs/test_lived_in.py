@@ -26,11 +26,12 @@ from tests.builders import ROOT
 from tests.integration.images import QUICK
 
 REFERENCE = ROOT / "results/reference/2026-11-29-a"
-# What reads a user's results, journals and caches, takes locks, and is fast: three minutes beside an experiment.
+# What reads a user's results, journals and caches, takes locks, and is fast: two minutes beside an experiment.
 FAST = (
     *("tests/catalog/test_overlay.py", "tests/cli", "tests/fleet/test_record.py", "tests/results"),
     *("tests/test_errors.py", "tests/test_readme.py::test_the_pick_of_the_readme_answers_what_it_shows"),
-    *("--ignore=tests/cli/test_main.py", "-m", "not slow"),
+    *(f"--ignore=tests/cli/test_{name}.py" for name in ("failures", "main", "update")),
+    *("-m", "not slow"),
 )
 # As `interlock` is called, and longer than the tests take.
 EXPERIMENT = [sys.executable, "-c", "from interlock.cli.main import main; main()", "matrix", "--quick"]
