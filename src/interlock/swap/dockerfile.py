@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from interlock.errors import SwapError
-from interlock.swap.image_names import ImageLine, Maker, PythonImage, find_image_line, python_image
+from interlock.swap.image_names import (
+    ImageLine,
+    ImageName,
+    Maker,
+    PythonImage,
+    find_image_line,
+    parse_name,
+    python_image,
+)
 from interlock.swap.instructions import FileOrigin, Instruction, Span, Word, line_of, parse_instructions
 from interlock.swap.variables import NoValue, Variable, expand, name_pattern, sole_variable, unquoted, variables
 
@@ -50,6 +58,11 @@ class Taken:
     @property
     def name(self) -> str:
         return self.origin.name
+
+    @cached_property
+    def parts(self) -> ImageName:
+        """Return the name of the image that the files come from, in its parts."""
+        return self.stage.root.parts if self.stage else parse_name(self.name)
 
     @cached_property
     def tools(self) -> bool:

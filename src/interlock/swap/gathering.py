@@ -36,9 +36,10 @@ def gather_uses(parsed: ParsedFile, chosen: Sequence[int], beside: Beside) -> Us
     leaving = tuple((stage, taken) for stage, taken, here, there in crossings if there and not here)
     # What is said of files that come or leave names their stage.
     named = {stage.root.index for stage, _ in leaving} | {taken.stage.root.index for _, taken in coming if taken.stage}
+    stays = (*_not_checked(parsed), *_not_asked_for(parsed.stages, {*chosen, *named}))
     return Uses(
         tuple(_stage_uses(parsed, chosen, coming, beside)),
-        stays=(*_not_checked(parsed), *_not_asked_for(parsed.stages, {*chosen, *named})),
+        stays=stays,
         coming=coming,
         leaving=leaving,
         named=parsed.named_images,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from interlock.swap.caveats import Caveat, Weight
 from interlock.swap.dockerfile import INTERPRETER, Stage, Taken
-from interlock.swap.image_names import SUITES, Flavour, ImageLine, ImageName, Maker, NewImage, PythonImage, parse_name
+from interlock.swap.image_names import SUITES, Flavour, ImageLine, ImageName, Maker, NewImage, PythonImage
 from interlock.swap.uses import PIP, Used, Uses
 
 # Paths that have a Python's packages, by the names that people give them.
@@ -143,8 +143,7 @@ def _files_that_come(here: Stage, taken: Taken, to: NewImage) -> Iterator[Caveat
     changes = here.python is None or here.python.agrees_on != (to.implementation, to.python)
     stays_beside = taken.tools or (taken.stage, taken.name) in here.interpreters_from
     if taken.python is None:
-        name = source.parts if source else parse_name(taken.name)
-        of_alpine = here.python is not None and here.python.flavour is Flavour.ALPINE and _is_alpine(name)
+        of_alpine = here.python is not None and here.python.flavour is Flavour.ALPINE and _is_alpine(taken.parts)
         if of_alpine and any(map(PROGRAMS.search, taken.instruction.sources)):
             said = f"takes programs from {where}: those of musl do not start in Debian {to.suite}"
             yield Caveat(line, f"{said}; take them from an image of Debian")
