@@ -30,7 +30,7 @@ REFERENCE = "results/reference"
 # What a pick says of the service that is most like the user's.
 SERVICES = "results/services"
 # Its raw values only of README's: what `interlock report` shows who has no results yet.
-REPORTED, VALUES = f"{REFERENCE}/2026-11-29-a", "values.tar.xz"
+REPORTED, VALUES = f"{REFERENCE}/2026-12-01-b", "values.tar.xz"
 LINK = re.compile(r"\[([^]\[]+)\]\((?!https?:|mailto:|#)([^)\s]+)\)")
 SHOWN = re.compile(r'(src|srcset)="(?!https?:)([^"]+)"')
 PICTURE = re.compile(r"<picture>.*?</picture>\n*|<img[^>]*>\n*", re.DOTALL)

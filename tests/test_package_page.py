@@ -81,7 +81,7 @@ def test_the_values_that_come_with_the_package_are_of_the_experiment_that_the_re
 
 def test_what_the_package_brings_besides_its_code_is_small_and_says_what_the_clone_says(tmp_path: Path) -> None:
     packed = {path: pack_record(ROOT / path, tmp_path) for path in records(ROOT)}
-    assert len(set(packed.values())) == len(packed) == 23 + len([*ROOT.glob("results/services/*.json")])
+    assert len(set(packed.values())) == len(packed) == 25 + len([*ROOT.glob("results/services/*.json")])
     for path, made in packed.items():
         assert json.loads(untrusted.record_of(made.read_bytes(), made)) == json.loads(
             (ROOT / path).read_text(encoding="utf-8")

@@ -79,7 +79,7 @@ def test_of_a_program_that_does_not_mark_its_work_nothing_can_be_said(
         why.why_command("cpython-3.13", "theirs/sort")
 
 
-SHIPPED = "2026-11-29-a"
+SHIPPED = "2026-12-01-b"
 
 
 def test_what_an_experiment_recorded_is_shown_and_drawn_without_a_run(

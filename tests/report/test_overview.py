@@ -8,22 +8,27 @@ from pathlib import Path
 
 import pytest
 
+from interlock.catalog.project import ProjectPaths
+from interlock.cli import matrix
 from interlock.cli.report import load_experiment
 from interlock.report import overview
 from interlock.report.overview import answers
 from interlock.results import store
-from interlock.results.answers import RecordedFigures
 
-FOLDER = Path(__file__).parents[2] / "results/reference" / overview.EXPERIMENT
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "results/reference" / overview.EXPERIMENT
 
 
 def known(labels: Sequence[str], *workloads: str, benchmarks: Sequence[str] = ()) -> list[str]:
     """Return what is known of these rows; `benchmarks` are the only ones of the one workload that are measured."""
-    experiment = store.read_experiment(FOLDER)
     chosen = {workloads[0]: benchmarks} if benchmarks else {}
     measured = {"variants": labels, "workloads": workloads, "benchmarks": chosen}
-    figures = store.read_json(FOLDER / store.FIGURES_FILE, RecordedFigures)
-    return overview.known_lines(experiment, figures, experiment.settings.model_copy(update=measured))
+    settings = store.read_experiment(FOLDER).settings.model_copy(update=measured)
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("interlock.cli.matrix.console.say", said.append)
+        matrix.print_known(ProjectPaths(ROOT, ROOT / "nowhere"), settings)
+    return said
 
 
 def test_a_mark_is_the_baselines_time_divided_by_the_variants() -> None:
@@ -61,7 +66,8 @@ def test_what_is_known_before_a_run_is_what_the_picture_shows_of_the_rows_and_wo
     assert "cpython-3.9" in only
     assert "download" not in only
     assert not known(["cpython-3.15"], "startup")
-    assert len(known(labels[:5] + labels[9:], "locks")) <= 1 + overview.MOST_KNOWN
+    others = store.read_experiment(FOLDER.with_name(overview.KNOWN[-1])).settings.variants
+    assert len(known([name for name in others if name not in labels], "locks")) == 1 + overview.MOST_KNOWN
 
 
 @pytest.mark.parametrize("benchmarks", [["many"], ["single", "many"], ["single-tls-pinned"]])

@@ -77,11 +77,11 @@ def matrix(
     Checks this machine first. Cells that fail do not stop the others. Ctrl-C ends the run and reports what is
     known so far; a second Ctrl-C stops at once.
     """
-    results = place_of_references(results, resume, dry_run=dry_run) if for_reference else results
-    resume, results = resumed_place(resume, results, name=name)
+    references = place_of_references(results, resume, dry_run=dry_run) if for_reference else None
+    resume, results = resumed_place(resume, references or results, name=name)
     paths, known = open_project()
     into, began = results or paths.results, None
-    asked = settings = settings_from(known, options, results, budget)
+    asked = settings = settings_from(known, options, None if for_reference else results, budget)
     if resume:
         began = unfinished(into, resume, is_trial=False)
         require_same_catalog(began, known, programs_of(paths.root))
@@ -112,7 +112,7 @@ def matrix(
         declared, known = known, known.at(began.versions if began else given_versions(known))
         where, left_out = lead_to(machine.name, engine, as_root=options.as_root), list[Built]()
         if began is None:
-            placed = where.model_copy(update={"results": asked.where.results})
+            placed = where.model_copy(update={"results": asked.where.results, "for_reference": for_reference})
             settings = settings.model_copy(update={"budget_s": ending.budget_s, "where": placed})
             settings, left_out = what_can_be(machine, known, settings)
         forecast = replace(forecast, settings=settings)
@@ -171,12 +171,15 @@ def place_of_references(results: Path | None, resume: str | None = None, *, dry_
 
 
 def print_known(paths: ProjectPaths, settings: Settings) -> None:
-    """Print what the reference of README's table says about these settings, if it came with the project."""
-    folder = paths.reference / overview.EXPERIMENT
-    if (folder / store.FIGURES_FILE).is_file():
-        figures = store.read_json(folder / store.FIGURES_FILE, RecordedFigures)
-        for line in overview.known_lines(store.read_experiment(folder), figures, settings):
-            console.say(line)
+    """Print what the first of the project's references says that has figures of what these settings measure."""
+    folders = (paths.reference / name for name in overview.KNOWN)
+    known = (
+        overview.known_lines(store.read_experiment(folder), store.read_json(file, RecordedFigures), settings)
+        for folder in folders
+        if (file := folder / store.FIGURES_FILE).is_file()
+    )
+    for line in next(filter(None, known), []):
+        console.say(line)
 
 
 def what_can_be(machine: Engine, known: Catalog, settings: Settings) -> tuple[Settings, list[Built]]:

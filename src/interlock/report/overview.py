@@ -16,7 +16,9 @@ from interlock.results.experiments import Experiment
 from interlock.results.settings import Settings
 
 # The reference experiment that the pictures show.
-EXPERIMENT = "2026-11-29-a"
+EXPERIMENT = "2026-12-01-b"
+# Those whose figures are shown before a run, the first that has any: the pictures' own, and one of the core set.
+KNOWN = (EXPERIMENT, "2026-11-29-a")
 PATH = "docs/overview-{theme}.svg"
 BASELINE = "cpython-3.13"
 # The variants shown, and the page's colours that they have.
@@ -52,7 +54,7 @@ QUESTIONS = (
 
 
 def known_lines(experiment: Experiment, figures: RecordedFigures, settings: Settings) -> list[str]:
-    """Return the reference's verdicts on what these settings measure in at most four lines, marked as such; else none.
+    """Return a reference's verdicts on what these settings measure in at most four lines, marked as such; else none.
 
     A reader gets these at once, and their own figures when they are measured.
     """

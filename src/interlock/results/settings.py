@@ -13,12 +13,14 @@ class Where(Data):
     engine: EngineName | None = None  # None: whichever answers, or the one that DOCKER_HOST leads to
     as_root: bool = False
     results: str = ""  # the folder of experiments; empty: the project's own
+    for_reference: bool = False  # the project's folder of references instead, which every reader's clone has
 
     @property
     def words(self) -> list[str]:
         """Return the options that lead a command here."""
         as_root = self.as_root and self.engine is EngineName.HOST
-        return option_words({"engine": self.engine, "as_root": as_root, "results": self.results})
+        folder = {"results": self.results, "for_reference": self.for_reference}
+        return option_words({"engine": self.engine, "as_root": as_root, **folder})
 
 
 class Settings(Data):
