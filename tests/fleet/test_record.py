@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import tarfile
 import time
 from collections.abc import Callable
@@ -108,6 +109,17 @@ def test_what_is_sent_later_takes_the_place_of_what_was_sent_before(tmp_path: Pa
     take_in(archive(tmp_path), tmp_path / "fleet")
     take_in(archive(tmp_path, text=suite_text(0.7)), tmp_path / "fleet")
     assert "0.7" in (tmp_path / "fleet/bench1/box/cpython-3.13/locks.json").read_text()
+
+
+def test_what_is_sent_later_is_on_the_disk_before_what_was_sent_before_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, there = tmp_path / "fleet", list[bool]()
+    take_in(archive(tmp_path), fleet)
+    places = [fleet / "bench1" / EXPERIMENT_FILE, fleet / ".incoming/new/bench1" / EXPERIMENT_FILE]
+    monkeypatch.setattr(os, "sync", lambda: there.append(all(map(Path.is_file, places))))
+    take_in(archive(tmp_path, text=suite_text(0.7)), fleet)
+    assert there == [True]
 
 
 def test_what_is_refused_later_leaves_what_was_taken_before(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
 import secrets
 import shutil
@@ -112,6 +113,7 @@ def take_in_results(archive: Path, fleet: Path, host: str, record: FleetRecord) 
         store.write_json(new / EXPERIMENT_FILE, experiment)
         write_sums(new)
         read_extract(new)  # an experiment that cannot be compared would block the report of all others
+        os.sync()  # else a loss of power could take both this and what it replaces
         remove_folder(fleet / host)
         new.rename(fleet / host)
     finally:
