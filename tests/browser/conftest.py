@@ -51,7 +51,7 @@ def pytest_runtest_setup() -> None:
         pytest.skip("tests/browser needs Chromium, which is not installed and could not be")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # as long as it is open, its event loop runs in this thread, and no other can
 def chromium() -> Iterator[Browser]:
     # Its sandbox is not for root, whom containers and CI run as; the page is our own.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []

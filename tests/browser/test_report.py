@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -14,6 +16,7 @@ from playwright.sync_api import Error as PlaywrightError
 from interlock.report.html import page as pages
 from interlock.report.html.colours import COLOURS
 from tests.browser.conftest import REPORTS, WIDTHS, Open
+from tests.builders import ROOT
 from tests.contrast import contrast
 from tests.reports import example
 
@@ -344,3 +347,11 @@ def test_the_command_is_copied(opened: Open) -> None:
     window.page.locator("#copy").click()
     window.page.get_by_role("button", name="Copied").wait_for()
     assert window.page.evaluate("navigator.clipboard.readText()") == REPORTS["5 rows"]()[0].command
+
+
+def test_whoever_comes_after_the_pages_on_a_worker_may_have_an_event_loop() -> None:
+    page = f"{__file__}::test_a_long_word_of_a_reason_does_not_make_the_page_wider_than_a_phone"
+    after = ROOT / "tests/workloads/test_service_app.py::test_an_asgi_service_has_no_answer_without_its_database"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", page, str(after)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "2 passed" in done.stdout, done.stdout
