@@ -240,3 +240,13 @@ def test_a_full_disk_is_no_defect_wherever_it_is(tmp_path: Path, monkeypatch: py
         found = failures.foreseen(OSError(errno.ENOSPC, "No space left on device", *places), [])
         assert (found.exit_code, found.file) == (StoreError.exit_code, "".join(places))
         assert "df -h" in found.todo
+
+
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_a_terminal_that_is_gone_without_a_hangup_ends_no_command(words: list[str]) -> None:
+    """The command was disowned, or prints before its shell passes the hangup on."""
+    parent, child = os.openpty()
+    os.close(parent)
+    done = subprocess.run([*command(), *words], stdout=child, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(child)
+    assert (done.returncode, "error" in done.stderr) == (0, False), done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import importlib
 import inspect
@@ -9,6 +10,7 @@ import io
 import json
 import os
 import signal
+import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -224,6 +226,9 @@ class _Output(io.FileIO):
         try:
             return super().write(data)
         except OSError as error:
+            if error.errno == errno.EIO and stat.S_ISCHR(os.fstat(self.fileno()).st_mode):
+                forget_terminal()  # it is gone; its hangup comes later, or is kept away and ends nothing
+                return len(data)
             raise OutputError(error) from None
 
 
