@@ -63,8 +63,8 @@ def test_each_cell_that_was_measured_has_an_outcome_of_each_benchmark() -> None:
 
 
 def test_no_reference_is_repeated_or_resumed_into_a_folder_of_the_machine_that_measured_it() -> None:
-    """Eleven named their contributor's folders; README's first command made one."""
     experiments = [store.read_experiment(folder) for folder in FOLDERS]
     named = {one.name: one.command for one in experiments if "--results" in f"{one.command} {one.resume_command}"}
     assert named == {}
-    assert {one.name for one in experiments if not one.settings.where.for_reference} == {"2026-11-29-a"}
+    by_the_first_command = {one.name for one in experiments if not one.settings.where.for_reference}
+    assert by_the_first_command == {"2026-11-29-a"}
