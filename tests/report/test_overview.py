@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,8 @@ from interlock.cli.report import load_experiment
 from interlock.report import overview
 from interlock.report.overview import answers
 from interlock.results import store
+from tests.builders import ROOT
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "results/reference" / overview.EXPERIMENT
 
 
