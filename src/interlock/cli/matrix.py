@@ -77,11 +77,11 @@ def matrix(
     Checks this machine first. Cells that fail do not stop the others. Ctrl-C ends the run and reports what is
     known so far; a second Ctrl-C stops at once.
     """
-    references = place_of_references(results, resume, dry_run=dry_run) if for_reference else None
-    resume, results = resumed_place(resume, references or results, name=name)
+    place = place_of_references(results, resume, dry_run=dry_run) if for_reference else results
+    resume, place = resumed_place(resume, place, name=name)
     paths, known = open_project()
-    into, began = results or paths.results, None
-    asked = settings = settings_from(known, options, None if for_reference else results, budget)
+    into, began = place or paths.results, None
+    asked = settings = settings_from(known, options, results, budget)
     if resume:
         began = unfinished(into, resume, is_trial=False)
         require_same_catalog(began, known, programs_of(paths.root))
